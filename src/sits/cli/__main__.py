@@ -1,0 +1,5 @@
+"""`python -m sits.cli` is `sits`."""
+
+from sits.cli import main
+
+main()

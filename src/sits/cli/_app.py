@@ -1,0 +1,56 @@
+"""The command's tree, and the one place where an error becomes an exit status."""
+
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from sits._errors import SitsError
+from sits._version import __version__
+from sits.cli import _chat, _demo, _doctor, _iu, _up
+from sits.cli._output import print_error
+
+app = typer.Typer(
+    name="sits",
+    help="An AI-native serverless platform: one YAML file becomes a streaming model endpoint.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("up")(_up.up)
+app.command("down")(_up.down)
+app.command("demo")(_demo.demo)
+app.command("chat")(_chat.chat)
+app.command("doctor")(_doctor.doctor)
+app.add_typer(_iu.app, name="iu")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sits {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> NoReturn:
+    """Run the command and exit: 0 done, 1 failed, 2 wrong use, 130 interrupted."""
+    try:
+        app()
+    except SitsError as error:
+        print_error(error)
+        sys.exit(1)
+    except BrokenPipeError:  # the reader of our output has what it wanted (`sits … | head`)
+        sys.stderr.close()
+        sys.exit(1)
+    sys.exit(0)

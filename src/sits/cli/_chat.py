@@ -1,0 +1,78 @@
+"""`sits chat`: a conversation in the terminal."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sits.cli._output import CliError, Output, OutputOption, print_error, print_json, say
+
+if TYPE_CHECKING:
+    from sits.cli._client import Api
+
+
+def chat(
+    unit: Annotated[str, typer.Argument(help="The unit's name.")],
+    message: Annotated[
+        str | None, typer.Argument(help="One message; without it, a conversation.")
+    ] = None,
+    system: Annotated[str | None, typer.Option(help="A system prompt of your own.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="At most so many tokens.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="0 is greedy.")] = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Talk with a unit; the answer is printed as it comes."""
+    from sits.cli._client import connect
+
+    options = {"model": unit, "max_tokens": max_tokens, "temperature": temperature}
+    options = {key: value for key, value in options.items() if value is not None}
+    messages: list[dict[str, str]] = []
+    if system is not None:
+        messages.append({"role": "system", "content": system})
+    with connect() as api:
+        if message is None:
+            if output is Output.JSON:
+                raise typer.BadParameter("a conversation has no JSON form; give a message")
+            _converse(api, options, messages)
+            return
+        messages.append({"role": "user", "content": message})
+        if output is Output.JSON:
+            body = {**options, "messages": messages}
+            print_json(api.request("POST", "/v1/chat/completions", body))
+        else:
+            _say_answer(api, options, messages)
+
+
+def _converse(api: "Api", options: dict[str, Any], messages: list[dict[str, str]]) -> None:
+    if sys.stdin.isatty():
+        say(f"Talking with {options['model']}. An empty line or Ctrl-D ends it.")
+    while True:
+        try:
+            words = input("> " if sys.stdin.isatty() else "").strip()
+        except (EOFError, KeyboardInterrupt):
+            return
+        if not words:
+            return
+        messages.append({"role": "user", "content": words})
+        try:
+            answer = _say_answer(api, options, messages)
+        except CliError as error:
+            print_error(error)
+            messages.pop()  # the conversation goes on as if it had not been asked
+            continue
+        messages.append({"role": "assistant", "content": answer})
+
+
+def _say_answer(api: "Api", options: dict[str, Any], messages: list[dict[str, str]]) -> str:
+    """Print an answer as it comes and return it whole."""
+    parts: list[str] = []
+    body = {**options, "messages": messages, "stream": True}
+    with api.stream("/v1/chat/completions", body) as answer:
+        for event in answer.events:
+            for choice in event["choices"]:
+                text = choice["delta"].get("content") or ""
+                parts.append(text)
+                typer.echo(text, nl=False)
+                sys.stdout.flush()
+    typer.echo()
+    return "".join(parts)

@@ -1,0 +1,136 @@
+"""The platform's HTTP API, as the commands use it.
+
+Where it is and with which key: flags, then `SITS_URL` and `SITS_API_KEY`, then what runs on this
+machine (`$SITS_HOME`).
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import httpx2
+
+from sits.cli._output import CliError
+from sits.node import Settings, running_node
+
+_CONNECT_S = 5.0
+_READ_S = 120.0
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A streamed answer: its headers, and its events as they come."""
+
+    tier: str
+    events: Iterator[dict[str, Any]]
+
+
+class Api:
+    """A platform, reached by URL with a key. Use as a context."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self.url = url.rstrip("/")
+        self._http = httpx2.Client(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {key}"},
+            timeout=httpx2.Timeout(_READ_S, connect=_CONNECT_S),
+            trust_env=False,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._http.close()
+
+    def request(self, method: str, path: str, body: Any = None) -> Any:
+        """Send one request and return the answer's JSON.
+
+        Raises:
+            CliError: it cannot be reached, or refuses; the message is its own.
+        """
+        with self._errors():
+            response = self._http.request(method, path, json=body)
+            if response.is_success:
+                return response.json() if response.content else None
+            raise _refusal(response)
+
+    @contextmanager
+    def stream(self, path: str, body: Any) -> Iterator[Stream]:
+        """Send a request whose answer is an event stream.
+
+        Raises:
+            CliError: as `request`, and when the stream ends before the answer does.
+        """
+        with self._errors(), self._http.stream("POST", path, json=body) as response:
+            if not response.is_success:
+                response.read()
+                raise _refusal(response)
+            yield Stream(response.headers.get("x-sits-tier", "unknown"), _events(response))
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except httpx2.HTTPError as error:
+            reason = str(error) or type(error).__name__
+            raise CliError(
+                f"the platform at {self.url} cannot be reached ({reason}); `sits up` starts it, "
+                "`sits doctor` says what is wrong"
+            ) from error
+
+
+def connect() -> Api:
+    """Return the API of the platform that the environment names, or that runs here.
+
+    Raises:
+        CliError: none is named and none runs, or its key cannot be read.
+    """
+    home = Settings().home
+    url = os.environ.get("SITS_URL", "")
+    if not url:
+        node = running_node(home)
+        if node is None:
+            raise CliError(
+                f"no platform runs on {home}; start it with `sits up`, or name one with SITS_URL "
+                "and SITS_API_KEY"
+            )
+        url = node.url
+    return Api(url, os.environ.get("SITS_API_KEY") or local_key(home))
+
+
+def local_key(home: Path) -> str:
+    """Return the key of the platform on a home directory. Raises `CliError` without one."""
+    path = home / "key"
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CliError(
+            f"no key: {path} cannot be read ({error}); give one in SITS_API_KEY"
+        ) from error
+
+
+def _events(response: httpx2.Response) -> Iterator[dict[str, Any]]:
+    for line in response.iter_lines():
+        data = line.removeprefix("data: ")
+        if data == line or not data:
+            continue
+        if data == "[DONE]":
+            return
+        event = json.loads(data)
+        if "error" in event:
+            raise CliError(f"the answer broke off: {event['error']['message']}")
+        yield event
+    raise CliError("the answer broke off: the connection was closed before its end")
+
+
+def _refusal(response: httpx2.Response) -> CliError:
+    try:
+        message = response.json()["error"]["message"]
+    except (ValueError, KeyError, TypeError):
+        message = response.text[:500]
+    return CliError(f"{message} (HTTP {response.status_code})")

@@ -1,0 +1,225 @@
+"""`sits iu`: units, from their files to their endpoints."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any
+
+import typer
+
+from sits.cli._output import (
+    CliError,
+    Output,
+    OutputOption,
+    print_json,
+    print_table,
+    say,
+)
+
+app = typer.Typer(help="Intelligence Units: deploy, list, get, delete, call.", no_args_is_help=True)
+
+_POLL_S = 0.05
+NameArgument = Annotated[str, typer.Argument(help="The unit's name.")]
+
+
+@app.command()
+def deploy(
+    file: Annotated[Path, typer.Option("--file", "-f", help="The unit's YAML file.")],
+    wait_s: Annotated[
+        float, typer.Option("--wait", help="Seconds to wait until it is ready; 0: do not.")
+    ] = 60.0,
+    dry_run: Annotated[bool, typer.Option(help="Check it, and change nothing.")] = False,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Make a unit's file true, and answer with its endpoint."""
+    from sits.cli._client import connect
+
+    unit, notes = read_unit(file)
+    with connect() as api:
+        path = f"/api/v1/units{'?dry_run=true' if dry_run else ''}"
+        answer: dict[str, Any] = api.request("POST", path, unit)
+        if wait_s > 0 and not dry_run:
+            answer["phase"] = wait_until_ready(api.request, answer["name"], wait_s)
+    answer["notes"] = [*notes, *(n for n in answer["notes"] if n not in notes)]
+    if output is Output.JSON:
+        print_json(answer)
+        return
+    for note in answer["notes"]:
+        say(f"note: {note}")
+    say(f"{answer['name']} {answer['revision']} {'would deploy' if dry_run else answer['phase']}")
+    typer.echo(answer["endpoint"])
+
+
+@app.command("list")
+def list_units(output: OutputOption = Output.TEXT) -> None:
+    """List the units, with their state."""
+    from sits.cli._client import connect
+
+    with connect() as api:
+        units = api.request("GET", "/api/v1/units")["units"]
+    if output is Output.JSON:
+        print_json(units)
+        return
+    rows = [
+        (
+            unit["name"],
+            unit["status"]["phase"],
+            f"{unit['status']['instances']['ready']}/{unit['spec']['scale']['max_instances']}",
+            unit["status"]["tier"],
+            unit["spec"]["model"],
+            unit["status"]["message"],
+        )
+        for unit in units
+    ]
+    columns = ("NAME", "PHASE", "READY", "TIER", "MODEL", "MESSAGE")
+    print_table(columns, rows, "no units; `sits iu deploy --file unit.yaml` makes one")
+
+
+@app.command()
+def get(name: NameArgument, output: OutputOption = Output.TEXT) -> None:
+    """Show one unit: what is wanted, and what is."""
+    from sits.cli._client import connect
+
+    with connect() as api:
+        unit = api.request("GET", f"/api/v1/units/{_segment(name)}")
+    if output is Output.JSON:
+        print_json(unit)
+        return
+    status = unit["status"]
+    instances = ", ".join(f"{count} {state}" for state, count in status["instances"].items())
+    for label, value in (
+        ("name", unit["name"]),
+        ("revision", unit["revision"]),
+        ("endpoint", unit["endpoint"]),
+        ("phase", f"{status['phase']} ({status['reason']})"),
+        ("message", status["message"]),
+        ("instances", instances),
+        ("tier", f"{status['tier']} (how the next request would start)"),
+        ("spec", json.dumps(unit["spec"], ensure_ascii=False)),
+    ):
+        typer.echo(f"{label:<10} {value}")
+
+
+@app.command()
+def delete(name: NameArgument, output: OutputOption = Output.TEXT) -> None:
+    """Delete a unit. Requests that run finish; new ones find nothing there."""
+    from sits.cli._client import connect
+
+    with connect() as api:
+        answer = api.request("DELETE", f"/api/v1/units/{_segment(name)}")
+    if output is Output.JSON:
+        print_json(answer)
+    else:
+        say(f"{name} is being deleted")
+
+
+@app.command()
+def call(
+    name: NameArgument,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", "-i", metavar="KEY=VALUE", help="An input of the template."),
+    ] = None,
+    inputs_json: Annotated[
+        str | None, typer.Option("--json", help="All inputs, as a JSON object; - reads them.")
+    ] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="At most so many tokens.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="0 is greedy.")] = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Fill a unit's prompt template with inputs and print the answer as it comes."""
+    from sits.cli._client import connect
+
+    body = {
+        "inputs": _inputs(inputs or [], inputs_json),
+        "max_tokens": max_tokens,
+        "temperature": temperature,
+    }
+    body = {key: value for key, value in body.items() if value is not None}
+    path = f"/iu/{_segment(name)}/v1/query"
+    with connect() as api:
+        if output is Output.JSON:
+            print_json(api.request("POST", path, body))
+            return
+        with api.stream(path, {**body, "stream": True}) as answer:
+            for event in answer.events:
+                typer.echo(event["output"], nl=False)
+                sys.stdout.flush()
+    typer.echo()
+
+
+def read_unit(file: Path) -> tuple[dict[str, Any], list[str]]:
+    """Read a unit's file, with the prompt file that it names, as JSON's types and notes.
+
+    Raises:
+        SpecError: it is no valid unit; the message names file, line and field.
+        CliError: it cannot be read.
+    """
+    from sits.spec import MAX_UNIT_BYTES, canonical_json, inline_prompt_file, load_unit
+
+    try:
+        with file.open("rb") as stream:
+            text = stream.read(MAX_UNIT_BYTES + 1).decode("utf-8-sig")
+    except OSError as error:
+        raise CliError(f"{file} cannot be read: {error.strerror}; give a unit's file") from error
+    except UnicodeDecodeError as error:
+        raise CliError(f"{file} is not UTF-8 (byte {error.start}); save it as UTF-8") from error
+    loaded = load_unit(text, str(file))
+    directory = file.resolve().parent
+
+    def read(path: PurePosixPath) -> str:
+        found = (directory / path).resolve(strict=True)
+        if not found.is_relative_to(directory):
+            raise OSError("it leads out of the directory of the unit's file")
+        return found.read_text(encoding="utf-8")
+
+    unit = inline_prompt_file(loaded.unit, read, source=str(file))
+    return json.loads(canonical_json(unit)), list(loaded.notes)
+
+
+def wait_until_ready(request: Callable[[str, str], Any], name: str, within_s: float) -> str:
+    """Wait until a unit is ready and return its phase.
+
+    Raises:
+        CliError: it failed, or is not ready in time; the message is the unit's own.
+    """
+    until = time.monotonic() + within_s
+    while True:
+        status = request("GET", f"/api/v1/units/{_segment(name)}")["status"]
+        if status["phase"] == "Ready":
+            return "Ready"
+        if status["phase"] == "Failed":
+            raise CliError(f"{name} is deployed but failed: {status['message']}")
+        if time.monotonic() > until:
+            raise CliError(
+                f"{name} is deployed, but not ready after {within_s:g} s ({status['reason']}: "
+                f"{status['message']}); `sits iu get {name}` tells how it goes on"
+            )
+        time.sleep(_POLL_S)
+
+
+def _inputs(pairs: list[str], document: str | None) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    if document is not None:
+        text = sys.stdin.read() if document == "-" else document
+        try:
+            values = json.loads(text)
+        except ValueError as error:
+            raise typer.BadParameter(f"--json is no JSON ({error}); expected an object") from error
+        if not isinstance(values, dict):
+            raise typer.BadParameter('--json is no object; expected such as {"question": "…"}')
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise typer.BadParameter(f"--input {pair!r}; expected KEY=VALUE")
+        values[key] = value
+    return values
+
+
+def _segment(name: str) -> str:
+    """Return a name as one path segment, whatever it holds."""
+    from urllib.parse import quote
+
+    return quote(name, safe="")

@@ -1,0 +1,60 @@
+"""How results and errors are shown."""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from sits._errors import SitsError
+
+
+class Output(StrEnum):
+    """A form of output."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+OutputOption = Annotated[
+    Output, typer.Option("-o", "--output", help="text for people, json for programs.")
+]
+
+
+class CliError(SitsError):
+    """The command cannot do what was asked; the message says what to do."""
+
+    code = "cli_error"
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document on standard output."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> None:
+    """Print rows under their columns' names; `empty` when there are none."""
+    if not rows:
+        say(empty)
+        return
+    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+    for row in (columns, *rows):
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        typer.echo(line.rstrip())
+
+
+def say(message: str) -> None:
+    """Tell a person something, on standard error."""
+    typer.echo(message, err=True)
+
+
+def print_error(error: SitsError) -> None:
+    """Print an error, on standard error, red on a terminal."""
+    typer.secho(f"error: {error}", err=True, fg="red" if _colours() else None)
+
+
+def _colours() -> bool:
+    return sys.stderr.isatty() and "NO_COLOR" not in os.environ

@@ -1,0 +1,203 @@
+"""The control API under `/api/v1`, on a unix socket behind the gateway.
+
+The gateway has checked the key and says whose request it is in `x-sits-tenant` (it strips what
+a client sent under that name); without one it is the default tenant's. Errors have the form
+`{"error": {"message", "type", "param", "code"}}`.
+"""
+
+import logging
+import re
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Annotated, Any, Protocol
+
+import anyio
+from fastapi import APIRouter, Depends, FastAPI, Header, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from sits._errors import SitsError
+from sits._version import __version__
+from sits.control._errors import BodyTooLarge, RequestError
+from sits.control._units import Units
+from sits.spec import MAX_UNIT_BYTES, Loaded, SpecError, load_unit, load_unit_json
+
+DEFAULT_TENANT = "default"
+_TENANT = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_BODY_S = 30.0
+# JSON may escape what YAML writes plainly.
+_MAX_BODY_BYTES = 2 * MAX_UNIT_BYTES
+
+log = logging.getLogger(__name__)
+
+
+class PlatformStatus(Protocol):
+    """Tells the state of the platform."""
+
+    def __call__(self) -> dict[str, object]:
+        """Return it as JSON's types."""
+        ...
+
+
+def make_app(units: Units, platform_status: PlatformStatus) -> FastAPI:
+    """Return the API over these units."""
+    app = FastAPI(
+        title="SITS control API",
+        version=__version__,
+        docs_url=None,  # the page loads its scripts from elsewhere
+        redoc_url=None,
+        openapi_url="/api/v1/openapi.json",
+    )
+    app.include_router(_unit_routes(units))
+    app.include_router(_status_routes(units, platform_status))
+    app.add_exception_handler(SitsError, _on_sits_error)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(RequestValidationError, _on_invalid_request)
+    app.add_exception_handler(Exception, _on_bug)
+    return app
+
+
+def _tenant(x_sits_tenant: Annotated[str, Header()] = DEFAULT_TENANT) -> str:
+    if not _TENANT.fullmatch(x_sits_tenant):
+        raise RequestError(
+            f"x-sits-tenant is {x_sits_tenant!r}; expected lower-case letters, digits and '-'"
+        )
+    return x_sits_tenant
+
+
+Tenant = Annotated[str, Depends(_tenant)]
+
+
+def _unit_routes(units: Units) -> APIRouter:
+    router = APIRouter(prefix="/api/v1/units", tags=["units"])
+
+    @router.post("", status_code=201, openapi_extra=_UNIT_BODY)
+    async def deploy(request: Request, tenant: Tenant, dry_run: bool = False) -> JSONResponse:
+        """Deploy a unit: 201 where it is new, 200 where it was there."""
+        loaded = _load(await _read_body(request), request.headers.get("content-type", ""))
+        done = units.deploy(tenant, loaded, dry_run=dry_run)
+        described = units.describe(done.unit)
+        answer = {
+            "name": described["name"],
+            "revision": described["revision"],
+            "endpoint": described["endpoint"],
+            "phase": described["status"]["phase"],
+            "notes": list(done.notes),
+        }
+        if not dry_run:
+            log.info("deployed tenant=%s unit=%s revision=%s", tenant, *_name(described))
+        return JSONResponse(answer, 201 if done.created and not dry_run else 200)
+
+    @router.get("")
+    async def list_units(tenant: Tenant) -> dict[str, Any]:
+        """List the tenant's units, by name."""
+        own = (unit for unit in units.wanted() if unit.tenant == tenant)
+        return {"units": [units.describe(unit) for unit in own]}
+
+    @router.get("/{name}")
+    async def get(name: str, tenant: Tenant) -> dict[str, Any]:
+        """Show one unit: what is wanted (`spec`) and what is (`status`)."""
+        return units.describe(units.find(tenant, name))
+
+    @router.delete("/{name}")
+    async def delete(name: str, tenant: Tenant) -> dict[str, Any]:
+        """Delete a unit; it goes when its running requests have finished."""
+        described = units.describe(units.delete(tenant, name))
+        log.info("deleting tenant=%s unit=%s revision=%s", tenant, *_name(described))
+        return {"name": described["name"], "phase": described["status"]["phase"]}
+
+    return router
+
+
+def _status_routes(units: Units, platform_status: Callable[[], dict[str, object]]) -> APIRouter:
+    router = APIRouter(prefix="/api/v1", tags=["platform"])
+
+    @router.get("/status")
+    async def status(tenant: Tenant) -> dict[str, Any]:
+        """Show the platform: version, hosts, instances, gateways."""
+        count = sum(unit.tenant == tenant for unit in units.wanted())
+        return {"version": __version__, "units": count, **platform_status()}
+
+    return router
+
+
+def _name(described: dict[str, Any]) -> tuple[str, str]:
+    return described["name"], described["revision"]
+
+
+_UNIT_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/yaml": {"schema": {"type": "string"}},
+            "application/json": {"schema": {"type": "object"}},
+        },
+    }
+}
+
+
+async def _read_body(request: Request) -> bytes:
+    body = bytearray()
+    try:
+        with anyio.fail_after(_BODY_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > _MAX_BODY_BYTES:
+                    raise BodyTooLarge(
+                        f"the body is over {_MAX_BODY_BYTES} bytes; send one unit, without data"
+                    )
+    except TimeoutError as error:
+        raise RequestError(f"the body did not arrive within {_BODY_S:.0f} s") from error
+    return bytes(body)
+
+
+def _load(body: bytes, content_type: str) -> Loaded:
+    try:
+        text = body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SpecError(
+            f"is not UTF-8 (at byte {error.start}); save the file as UTF-8", source="the unit"
+        ) from error
+    if content_type.partition(";")[0].strip().lower() == "application/json":
+        return load_unit_json(text, "the unit")
+    return load_unit(text, "the unit")
+
+
+# errors
+
+
+def _error(
+    status: int, message: str, code: str, param: str | None = None, retryable: bool = False
+) -> JSONResponse:
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
+    return JSONResponse(body, status, {"retry-after": "1"} if retryable else None)
+
+
+async def _on_sits_error(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, SitsError)
+    param = (error.field or None) if isinstance(error, SpecError) else None
+    if error.http_status >= 500:
+        log.error("request failed", exc_info=error)
+    return _error(error.http_status, str(error), error.code, param, error.retryable)
+
+
+async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
+    message = f"{request.method} {request.url.path}: {error.detail}; see /api/v1/openapi.json"
+    return _error(error.status_code, message, code)
+
+
+async def _on_invalid_request(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    param = str(first["loc"][-1])
+    message = f"{param} is {first['input']!r}: {first['msg']}"
+    return _error(400, message, "invalid_request", param)
+
+
+async def _on_bug(_request: Request, error: Exception) -> JSONResponse:
+    log.error("request failed unexpectedly", exc_info=error)
+    return _error(500, "control failed; its log says why", "internal_error")

@@ -1,0 +1,48 @@
+"""The errors of `control`.
+
+Tree::
+
+    SitsError
+      +-- ControlError
+            +-- SettingsError       (in _settings) it cannot start with these
+            +-- LifecycleError      (in _lifecycle) an illegal step: a bug, or a foreign peer
+            +-- KeyFileError        the local key's file is not usable
+            +-- UnitNotFound        404
+            +-- RequestError        400: a request of the API is malformed
+                  +-- BodyTooLarge  413
+"""
+
+from sits._errors import SitsError
+
+
+class ControlError(SitsError):
+    """The control plane cannot do what was asked."""
+
+    code = "control_error"
+
+
+class KeyFileError(ControlError):
+    """The file of the local key is not usable; the message says what to do."""
+
+    code = "key_file_unusable"
+
+
+class UnitNotFound(ControlError):
+    """There is no unit of this name for this tenant."""
+
+    code = "unit_not_found"
+    http_status = 404
+
+
+class RequestError(ControlError):
+    """A request of the API is malformed."""
+
+    code = "invalid_request"
+    http_status = 400
+
+
+class BodyTooLarge(RequestError):
+    """A request's body is over the limit."""
+
+    code = "body_too_large"
+    http_status = 413

@@ -1,0 +1,257 @@
+"""What is to be done, from what is wanted and what is: pure, and from scratch every time.
+
+An instance belongs to (tenant, unit, model): a revision that changes only prompt or scale
+keeps its instances, since a request carries its prompt. A revision with another model rolls
+over: the old model's instances serve until one of the new can, within `max_instances`; only
+where that leaves no room does an old one drain first, and then the new template is warm.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from sits.control._lifecycle import HostState, State
+from sits.control._world import TemplateState, TrackedHost, TrackedInstance, UnitKey, World
+from sits.models import ModelFile
+from sits.policy import (
+    Backoff,
+    Observed,
+    ScaleSpec,
+    ScaleState,
+    Start,
+    Stop,
+    after_health,
+    backoff_due_s,
+    decide_instances,
+    may_try,
+)
+from sits.spec import Unit
+from sits.wire import OpenTemplate, StartHost, StartInstance, StopHost, StopInstance
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A unit as the store has it, with its model found.
+
+    Attributes:
+        model: its file; None when there is none, and `problem` then says why.
+        deleted: it is to go as soon as its instances have.
+    """
+
+    tenant: str
+    unit: Unit
+    revision: str
+    created_s: float
+    updated_s: float
+    model: ModelFile | None
+    problem: str | None = None
+    deleted: bool = False
+
+    @property
+    def key(self) -> UnitKey:
+        """How the world knows it."""
+        return self.tenant, self.unit.name
+
+    @property
+    def host(self) -> str | None:
+        """The host that it needs; None when it needs none."""
+        return None if self.deleted or self.model is None else host_name(str(self.model.path))
+
+
+@dataclass(frozen=True)
+class Order:
+    """One message to be sent: to a host, or to the node."""
+
+    message: StartHost | StopHost | OpenTemplate | StartInstance | StopInstance
+    host: str | None = None
+
+
+@dataclass
+class Plan:
+    """What to do in one turn.
+
+    Attributes:
+        orders: in the order in which they are sent.
+        purge: units whose records may go.
+        due_s: when to make the next plan though nothing has happened.
+        scales, host_backoffs, template_backoffs: what to remember; the rest is forgotten.
+    """
+
+    orders: list[Order] = field(default_factory=list)
+    purge: list[UnitKey] = field(default_factory=list)
+    due_s: float | None = None
+    scales: dict[UnitKey, ScaleState] = field(default_factory=dict)
+    host_backoffs: dict[str, Backoff] = field(default_factory=dict)
+    template_backoffs: dict[tuple[str, str], Backoff] = field(default_factory=dict)
+
+    def note_due(self, due_s: float | None) -> None:
+        """Take an earlier time for the next plan."""
+        if due_s is not None and (self.due_s is None or due_s < self.due_s):
+            self.due_s = due_s
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The settings that plans need, and the source of instances' names."""
+
+    idle_s: float
+    drain_s: float
+    make_name: Callable[[str], str]
+
+
+def host_name(model_path: str) -> str:
+    """Return the name of the host of a model's file: one file, one host."""
+    return "h-" + hashlib.sha256(model_path.encode()).hexdigest()[:8]
+
+
+def make_plan(world: World, wanted: Iterable[Wanted], limits: Limits, now_s: float) -> Plan:
+    """Compare what is wanted with what is. Changes neither.
+
+    Args:
+        world: what is observed.
+        wanted: all units of the store.
+        limits: settings.
+        now_s: the monotonic time now.
+    """
+    units = {unit.key: unit for unit in wanted}
+    plan = Plan()
+    _plan_hosts(plan, world, units, now_s)
+    _plan_templates(plan, world, units, now_s)
+    for unit in units.values():
+        plan.scales[unit.key] = world.scales.get(unit.key, ScaleState())
+        if unit.host is None:
+            _plan_end(plan, world, unit, limits)
+        else:
+            _plan_instances(plan, world, unit, limits, now_s)
+    for item in world.instances.values():
+        if (item.tenant, item.unit) not in units:
+            _stop(plan, item, limits)
+    return plan
+
+
+def _plan_hosts(plan: Plan, world: World, units: Mapping[UnitKey, Wanted], now_s: float) -> None:
+    needed = {
+        unit.host: str(unit.model.path) for unit in units.values() if unit.host and unit.model
+    }
+    for name, backoff in world.host_backoffs.items():
+        if name in needed:
+            host = world.hosts.get(name)
+            healthy = host is not None and host.life.state is HostState.READY
+            plan.host_backoffs[name] = after_health(backoff, healthy=healthy, now_s=now_s)
+            plan.note_due(backoff_due_s(plan.host_backoffs[name], now_s))
+    if not world.node_connected:
+        return
+    for name, path in needed.items():
+        if name not in world.hosts and may_try(plan.host_backoffs.get(name, Backoff()), now_s):
+            plan.orders.append(Order(StartHost(name, path)))
+    busy = needed.keys() | {item.host for item in world.instances.values()}
+    for host in world.hosts.values():
+        unneeded = host.name not in busy and host.life.state is not HostState.STOPPING
+        if unneeded or host.life.state is HostState.LOST:
+            plan.orders.append(Order(StopHost(host.name)))
+
+
+def _plan_templates(
+    plan: Plan, world: World, units: Mapping[UnitKey, Wanted], now_s: float
+) -> None:
+    for name, tenant in dict.fromkeys(
+        (unit.host, unit.tenant) for unit in units.values() if unit.host
+    ):
+        host = world.hosts.get(name)
+        state = host.templates.get(tenant) if host else None
+        backoff = after_health(
+            world.template_backoffs.get((name, tenant), Backoff()),
+            healthy=state is TemplateState.READY,
+            now_s=now_s,
+        )
+        plan.template_backoffs[name, tenant] = backoff
+        plan.note_due(backoff_due_s(backoff, now_s))
+        loaded = host is not None and host.life.state is HostState.READY
+        if loaded and state in (None, TemplateState.FAILED) and may_try(backoff, now_s):
+            plan.orders.append(Order(OpenTemplate(tenant), name))
+
+
+def _plan_end(plan: Plan, world: World, unit: Wanted, limits: Limits) -> None:
+    items = world.instances_of(unit.key)
+    for item in items:
+        _stop(plan, item, limits)
+    if unit.deleted and not items:
+        plan.purge.append(unit.key)
+
+
+def _plan_instances(plan: Plan, world: World, unit: Wanted, limits: Limits, now_s: float) -> None:
+    items = world.instances_of(unit.key)
+    old = [item for item in items if item.host != unit.host]
+    new = [item for item in items if item.host == unit.host]
+    waiting, running = world.demand(unit.unit.name)
+    if old and not _roll_over(plan, world, unit, old, new, waiting + running, limits):
+        return
+    decision = decide_instances(
+        plan.scales[unit.key],
+        Observed(waiting, running, tuple(item.view for item in new), reserved=len(old)),
+        ScaleSpec(unit.unit.scale.min_instances, unit.unit.scale.max_instances, limits.idle_s),
+        now_s,
+    )
+    plan.scales[unit.key] = decision.next_state
+    plan.note_due(decision.due_s)
+    for action in decision.actions:
+        if isinstance(action, Stop):
+            _stop(plan, world.instances[action.name], limits)
+        elif _can_start(world, unit):
+            _start(plan, unit, action, limits)
+
+
+def _roll_over(
+    plan: Plan,
+    world: World,
+    unit: Wanted,
+    old: list[TrackedInstance],
+    new: list[TrackedInstance],
+    demand: int,
+    limits: Limits,
+) -> bool:
+    """Plan the end of an older model's instances; False while only they can serve."""
+    serving = [item for item in old if item.life.state is State.READY]
+    new_serves = any(item.life.state is State.READY for item in new)
+    for item in old:
+        if item.life.state is State.STARTING:
+            _stop(plan, item, limits)
+    if serving and not new_serves and demand and not _is_warm(world, unit):
+        return False
+    room = unit.unit.scale.max_instances - len(old) - len(new)
+    if new_serves or not demand:
+        leaving = serving
+    elif room <= 0 and not new and len(serving) == len(old):
+        leaving = serving[:1]
+    else:
+        leaving = []
+    for item in leaving:
+        _stop(plan, item, limits)
+    return True
+
+
+def _is_warm(world: World, unit: Wanted) -> bool:
+    host = world.hosts.get(unit.host or "")
+    return _can_start(world, unit) and (
+        host is not None and host.templates.get(unit.tenant) is TemplateState.READY
+    )
+
+
+def _can_start(world: World, unit: Wanted) -> bool:
+    host: TrackedHost | None = world.hosts.get(unit.host or "")
+    return (
+        host is not None
+        and host.life.state is HostState.READY
+        and host.templates.get(unit.tenant) is not TemplateState.FAILED
+    )
+
+
+def _start(plan: Plan, unit: Wanted, action: Start, limits: Limits) -> None:
+    for _ in range(action.count):
+        name = limits.make_name(unit.unit.name)
+        plan.orders.append(Order(StartInstance(name, unit.tenant, unit.unit.name), unit.host))
+
+
+def _stop(plan: Plan, item: TrackedInstance, limits: Limits) -> None:
+    if item.life.state in (State.STARTING, State.READY):
+        plan.orders.append(Order(StopInstance(item.name, limits.drain_s), item.host))

@@ -1,0 +1,74 @@
+"""What control is started with. Built once, at the edge; a bad value stops the start."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import msgspec
+
+from sits.control._errors import ControlError
+
+
+class SettingsError(ControlError):
+    """A setting that control cannot start with."""
+
+    code = "invalid_settings"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Control's settings.
+
+    Attributes:
+        home: the platform's directory: the store and the local key lie in it.
+        node_socket: path of the unix socket on which the node takes `ToNode`.
+        control_socket: path of the unix socket to listen on for gateways.
+        api_socket: path of the unix socket to serve the API on; its directory is made
+            accessible to its owner alone.
+        parent_pid: the process that started this one; control dies with it.
+        public_url: what endpoints begin with, such as http://127.0.0.1:7480.
+        idle_s: seconds without a request after which a unit scales down.
+        hold_s: seconds that a request may wait for an instance.
+        queue_limit: how many requests of a unit may wait at one gateway.
+        drain_s: seconds that a stopping instance's requests get to finish.
+    """
+
+    home: str
+    node_socket: str
+    control_socket: str
+    api_socket: str
+    parent_pid: int
+    public_url: str
+    idle_s: float = 60.0
+    hold_s: float = 30.0
+    queue_limit: int = 64
+    drain_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        """Check what a type cannot say."""
+        for name in ("idle_s", "hold_s", "queue_limit"):
+            if not getattr(self, name) > 0:
+                raise SettingsError(f"{name} is {getattr(self, name)}; expected more than 0")
+        if not self.drain_s >= 0:
+            raise SettingsError(f"drain_s is {self.drain_s}; expected 0 or more")
+        if not self.public_url.startswith(("http://", "https://")):
+            raise SettingsError(
+                f"public_url is '{self.public_url}'; expected it to begin with http:// or https://"
+            )
+
+
+def decode_settings(text: str) -> Settings:
+    """Read settings from JSON.
+
+    Raises:
+        SettingsError: a field is missing, unknown, of another type, or out of range.
+    """
+    try:
+        fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        known = {field.name for field in dataclasses.fields(Settings)}
+        if unknown := sorted(fields.keys() - known):
+            raise SettingsError(
+                f"control was given the settings {unknown}; known are {sorted(known)}"
+            )
+        return msgspec.json.decode(text, type=Settings)
+    except msgspec.MsgspecError as error:
+        raise SettingsError(f"control's settings cannot be read: {error}") from error

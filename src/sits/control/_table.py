@@ -1,0 +1,106 @@
+"""What gateways are told: the whole routing table, each time that it changes.
+
+Invariants: versions increase, also over restarts (the high bits count control's starts); only
+ready instances are in it; a unit at zero instances is in it, since its endpoint stays.
+"""
+
+from collections.abc import Iterable
+
+import anyio
+
+from sits.control._lifecycle import State
+from sits.control._plan import Wanted
+from sits.control._settings import Settings
+from sits.control._status import unit_status
+from sits.control._world import TrackedInstance, World
+from sits.store import KeyEntry
+from sits.wire import Channel, KeyRecord, Load, RoutedInstance, Table, UnitRoute, WireError
+
+_EPOCH_BITS = 32
+_SEND_S = 1.0
+
+
+def make_routes(
+    world: World, wanted: Iterable[Wanted], settings: Settings, now_s: float
+) -> tuple[UnitRoute, ...]:
+    """Return the routes of all units that are not being deleted."""
+    return tuple(_route(world, unit, settings, now_s) for unit in wanted if not unit.deleted)
+
+
+def _route(world: World, unit: Wanted, settings: Settings, now_s: float) -> UnitRoute:
+    prompt = unit.unit.prompt
+    return UnitRoute(
+        name=unit.unit.name,
+        tenant=unit.tenant,
+        revision=unit.revision,
+        model=str(unit.unit.model),
+        created_s=int(unit.created_s),
+        system=prompt.system if prompt else None,
+        template=prompt.template if prompt else None,
+        instances=tuple(
+            routed for item in world.instances_of(unit.key) if (routed := _routed(item))
+        ),
+        refusal=unit_status(world, unit, now_s).refusal,
+        hold_s=settings.hold_s,
+        queue_limit=settings.queue_limit,
+    )
+
+
+def _routed(item: TrackedInstance) -> RoutedInstance | None:
+    if item.life.state is not State.READY or item.value is None:
+        return None
+    return RoutedInstance(item.name, item.value.endpoint, item.value.tier, item.value.capacity)
+
+
+class Publisher:
+    """Gives every connected gateway the newest table."""
+
+    def __init__(self, epoch: int) -> None:
+        self._table = Table(epoch << _EPOCH_BITS, (), ())
+        self._gateways: dict[int, Channel[Load]] = {}
+        self._next_gateway = 0
+
+    @property
+    def version(self) -> int:
+        """The version that gateways have."""
+        return self._table.version
+
+    @property
+    def gateway_count(self) -> int:
+        """How many gateways are connected."""
+        return len(self._gateways)
+
+    async def join(self, channel: Channel[Load]) -> int:
+        """Take in a gateway, give it the table, and return a number for it."""
+        self._next_gateway += 1
+        gateway = self._next_gateway
+        self._gateways[gateway] = channel
+        await self._send(gateway, channel)
+        return gateway
+
+    def leave(self, gateway: int) -> None:
+        """Forget a gateway. Idempotent."""
+        self._gateways.pop(gateway, None)
+
+    async def publish(self, units: tuple[UnitRoute, ...], keys: Iterable[KeyEntry]) -> bool:
+        """Send a new table, if it says anything new, and return whether it did.
+
+        When this returns, every gateway has been sent it, or has been cut off: one that does
+        not read for a second would otherwise route to what is gone.
+        """
+        records = tuple(KeyRecord(key.key_id, key.secret_hash, key.tenant) for key in keys)
+        if self._table.units == units and self._table.keys == records:
+            return False
+        self._table = Table(self._table.version + 1, units, records)
+        async with anyio.create_task_group() as group:
+            for gateway, channel in list(self._gateways.items()):
+                group.start_soon(self._send, gateway, channel)
+        return True
+
+    async def _send(self, gateway: int, channel: Channel[Load]) -> None:
+        try:
+            with anyio.fail_after(_SEND_S):
+                await channel.send(self._table)
+        except (TimeoutError, anyio.BrokenResourceError, anyio.ClosedResourceError, WireError):
+            self.leave(gateway)
+            await channel.aclose()

@@ -1,0 +1,122 @@
+"""Every error that a caller of the gateway can see, in the form of OpenAI's API.
+
+Tree::
+
+    SitsError
+      +-- ApiError         ends one request with a status and `{"error": {...}}`
+      +-- SettingsError    (in `_settings`) stops the start
+
+Invariants: a message says what was given, what was expected, what to do; no message holds a
+key or a prompt; the same failure has the same `code` as an HTTP answer and inside a stream.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from sits._errors import SitsError
+from sits.wire import Failed
+
+Headers = list[tuple[bytes, bytes]]
+
+# The worker's codes that say nothing about the request: another instance may do it.
+RETRY_ELSEWHERE = frozenset({"instance_lost", "draining"})
+
+_STATUS_OF_FAILURE: Mapping[str, int] = {
+    "context_length_exceeded": 400,
+    "invalid_prompt": 400,
+    "overloaded": 429,
+    "draining": 503,
+    "instance_lost": 503,
+    "server_shutting_down": 503,
+    "timeout": 504,
+    "engine_error": 500,
+}
+_TYPE_OF_STATUS: Mapping[int, str] = {
+    429: "rate_limit_error",
+}
+_RETRY_AFTER_S: Mapping[int, int] = {429: 1, 503: 1}
+
+
+class _Body(msgspec.Struct, frozen=True):
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class _Envelope(msgspec.Struct, frozen=True):
+    error: _Body
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ApiError(SitsError):
+    """Ends one request.
+
+    Args:
+        status: the HTTP status.
+        code: stable, for programs.
+        message: for people.
+        param: the request's field that is at fault, if one is.
+        headers: sent besides the usual ones.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        param: str | None = None,
+        headers: Headers | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.error_code = code
+        self.message = message
+        self.param = param
+        self._headers = headers or []
+
+    @property
+    def body(self) -> bytes:
+        """The JSON document of this error."""
+        kind = _TYPE_OF_STATUS.get(self.status)
+        if kind is None:
+            kind = "invalid_request_error" if self.status < 500 else "server_error"
+        return _encode(_Envelope(_Body(self.message, kind, self.param, self.error_code)))
+
+    @property
+    def headers(self) -> Headers:
+        """The headers that go with it, `Retry-After` where trying again helps."""
+        headers = [(b"content-type", b"application/json"), *self._headers]
+        retry_after_s = _RETRY_AFTER_S.get(self.status)
+        if retry_after_s is not None:
+            headers.append((b"retry-after", str(retry_after_s).encode()))
+        return headers
+
+    @property
+    def event(self) -> bytes:
+        """The event that ends a stream which had begun; no `[DONE]` follows it."""
+        return b"data: " + self.body + b"\n\n"
+
+
+def invalid(param: str | None, message: str, code: str = "invalid_value") -> ApiError:
+    """Return a 400 for a request's field."""
+    return ApiError(400, code, message, param=param)
+
+
+def from_failure(failed: Failed) -> ApiError:
+    """Return what a caller is told when a worker could not finish a request."""
+    return ApiError(_STATUS_OF_FAILURE.get(failed.code, 500), failed.code, failed.message)
+
+
+def shutting_down() -> ApiError:
+    """Return what a request is told that the end of the gateway cuts off."""
+    return ApiError(
+        503,
+        "server_shutting_down",
+        "the gateway is shutting down; send the request again",
+        headers=[(b"connection", b"close")],
+    )

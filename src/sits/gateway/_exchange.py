@@ -1,0 +1,88 @@
+"""One request as the gateway sees it, from its first byte to its log line.
+
+Invariants: no prompt, no answer, no key and no query string is ever part of it; what a
+client chose (its id, the path) is bounded and of harmless characters before it is logged.
+"""
+
+import logging
+import re
+import secrets
+import time
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+log = logging.getLogger("sits.gateway.requests")
+
+EXCHANGE = "sits.exchange"
+"""Where a request's `Exchange` is in its ASGI scope."""
+
+# What nginx logs for a client that closed before its answer.
+CLIENT_CLOSED = 499
+
+_SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
+_MAX_PATH_CHARS = 200
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What is known of a request so far.
+
+    Attributes:
+        request_id: its one id, in the response, the logs and (with a suffix) at the worker.
+        method: the HTTP method.
+        path: the path as it was sent, percent-encoded.
+        started_s: when it came, by the monotonic clock.
+        tenant: whose key it has; empty before that is known.
+        status: of the response; 0 before it began.
+        unit: the unit it asks for.
+        tier: how warm the instance was.
+        first_piece_s: when the first piece came from the worker.
+        tokens: how many tokens were made for it.
+        error: the code of the error that it ended with.
+    """
+
+    request_id: str
+    method: str
+    path: str
+    started_s: float
+    tenant: str = ""
+    status: int = 0
+    unit: str = ""
+    tier: str = ""
+    first_piece_s: float = 0.0
+    tokens: int = 0
+    error: str = ""
+
+    def log_end(self, now_s: float) -> None:
+        """Write the request's one line."""
+        if not log.isEnabledFor(logging.INFO):
+            return
+        status = self.status or CLIENT_CLOSED
+        parts = [f"event=request id={self.request_id} method={self.method} path={self.path}"]
+        parts.append(f"status={status}")
+        for name in ("tenant", "unit", "tier", "error"):
+            value = getattr(self, name)
+            if value:
+                parts.append(f"{name}={value}")
+        if self.first_piece_s:
+            ttft_ms = (self.first_piece_s - self.started_s) * 1000
+            parts.append(f"ttft_ms={ttft_ms:.1f} tokens={self.tokens}")
+        parts.append(f"duration_ms={(now_s - self.started_s) * 1000:.1f}")
+        log.info(" ".join(parts))
+
+
+def open_exchange(
+    scope: MutableMapping[str, Any], clock: Callable[[], float] = time.monotonic
+) -> Exchange:
+    """Make a request's record from its ASGI scope."""
+    raw_path = scope.get("raw_path") or scope["path"].encode("utf-8", "backslashreplace")
+    path = re.sub(r"[^!-~]", "?", raw_path[:_MAX_PATH_CHARS].decode("latin-1"))
+    return Exchange(_request_id(scope["headers"]), scope["method"], path, clock())
+
+
+def _request_id(headers: list[tuple[bytes, bytes]]) -> str:
+    for name, value in headers:
+        if name == b"x-request-id" and _SANE_ID.fullmatch(value):
+            return value.decode("ascii")
+    return f"req-{secrets.token_hex(12)}"

@@ -1,0 +1,133 @@
+"""`/api/v1/...`: handed on to the control API, which listens on a unix socket only.
+
+The key has been checked by then; control believes the tenant that is named in
+`x-sits-tenant`, so a caller's own header of that name never gets there. A request's body is
+read whole first (it is small, and bounded); an answer's is passed on as it comes.
+"""
+
+from types import TracebackType
+from typing import Self
+
+import httpx2
+
+from sits.gateway._body import ClientGoneError, read_body
+from sits.gateway._disconnect import while_connected
+from sits.gateway._edge import Receive, Scope, Send
+from sits.gateway._errors import ApiError
+from sits.gateway._exchange import EXCHANGE, Exchange
+from sits.gateway._settings import Settings
+
+TENANT_HEADER = b"x-sits-tenant"
+
+_CONNECT_S = 2.0
+
+_HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+_NOT_SENT_ON = _HOP_BY_HOP | {
+    b"authorization",
+    b"x-api-key",
+    b"x-request-id",
+    b"host",
+    b"content-length",
+    b"expect",
+    TENANT_HEADER,
+}
+
+
+class ControlProxy:
+    """Hands requests on to the control API. An async context: it keeps connections.
+
+    Args:
+        settings: the socket, and limits.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._client = httpx2.AsyncClient(
+            transport=httpx2.AsyncHTTPTransport(uds=settings.control_api_socket),
+            timeout=httpx2.Timeout(settings.api_s, connect=_CONNECT_S),
+            trust_env=False,
+        )
+
+    async def __aenter__(self) -> Self:
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._client.__aexit__(exc_type, exc, traceback)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            body = await read_body(
+                scope["headers"],
+                receive,
+                max_bytes=self._settings.max_body_bytes,
+                within_s=self._settings.body_s,
+            )
+        except ClientGoneError:
+            return
+        request = self._request(scope, body)
+        await while_connected(receive, lambda: self._forward(request, send))
+
+    def _request(self, scope: Scope, body: bytes) -> httpx2.Request:
+        exchange: Exchange = scope[EXCHANGE]
+        target = scope["raw_path"]
+        if scope["query_string"]:
+            target += b"?" + scope["query_string"]
+        headers = [(name, value) for name, value in scope["headers"] if name not in _NOT_SENT_ON]
+        headers += [
+            (b"host", b"control"),
+            (b"content-length", str(len(body)).encode("ascii")),
+            (b"x-request-id", exchange.request_id.encode("ascii")),
+            (TENANT_HEADER, exchange.tenant.encode("utf-8")),
+        ]
+        url = httpx2.URL(scheme="http", host="control", raw_path=target)
+        return httpx2.Request(scope["method"], url, headers=headers, content=body)
+
+    async def _forward(self, request: httpx2.Request, send: Send) -> None:
+        started = False
+        try:
+            response = await self._client.send(request, stream=True)
+            try:
+                headers = [
+                    (name.lower(), value)
+                    for name, value in response.headers.raw
+                    if name.lower() not in _HOP_BY_HOP and name.lower() != b"x-request-id"
+                ]
+                started = True
+                await send(
+                    {
+                        "type": "http.response.start",
+                        "status": response.status_code,
+                        "headers": headers,
+                    }
+                )
+                async for part in response.aiter_raw():
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            finally:
+                await response.aclose()
+        except (httpx2.TransportError, OSError) as error:
+            if started:
+                # What the client has got is cut short: it sees a broken connection, as it should.
+                raise
+            raise ApiError(
+                503,
+                "control_unavailable",
+                "the control API does not answer; units that run go on serving; try again",
+            ) from error

@@ -1,0 +1,89 @@
+"""What a gateway is started with. Built once, at the edge; a bad value stops the start."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import msgspec
+
+from sits._errors import SitsError
+
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+
+
+class SettingsError(SitsError):
+    """A setting that the gateway cannot start with."""
+
+    code = "invalid_settings"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A gateway's settings.
+
+    Attributes:
+        control_socket: path of the unix socket from which the routing table comes.
+        control_api_socket: path of the unix socket on which the control API speaks HTTP.
+        parent_pid: the process that started this one; the gateway dies with it.
+        host: address to listen on.
+        port: TCP port; 0 takes a free one.
+        listen_fd: a listening TCP socket that this process inherited, instead of host and
+            port: whoever started it keeps it open, so that a restart refuses nobody.
+        allowed_hosts: what a request's `Host` may be: `name` (any port) or `name:port`;
+            `*` alone allows everything.
+        behind_proxy: believe `X-Forwarded-For` and `X-Forwarded-Proto` of a proxy on this
+            machine.
+        max_body_bytes: largest request body; a longer one is answered 413.
+        body_s: seconds that a client may take to send its body.
+        first_byte_s: seconds from the grant of an instance to the first piece.
+        idle_s: seconds between two pieces, and for a client to take one.
+        total_s: seconds from the first piece to the end of the answer.
+        api_s: seconds that the control API may take between two parts of an answer.
+        keep_alive_s: seconds that an idle connection stays open.
+        drain_s: seconds that running answers get to finish after SIGTERM.
+    """
+
+    control_socket: str
+    control_api_socket: str
+    parent_pid: int
+    host: str = "127.0.0.1"
+    port: int = 7480
+    listen_fd: int | None = None
+    allowed_hosts: tuple[str, ...] = LOOPBACK_HOSTS
+    behind_proxy: bool = False
+    max_body_bytes: int = 1024 * 1024
+    body_s: float = 30.0
+    first_byte_s: float = 120.0
+    idle_s: float = 60.0
+    total_s: float = 3600.0
+    api_s: float = 300.0
+    keep_alive_s: int = 75
+    drain_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        """Check what a type cannot say."""
+        if not 0 <= self.port <= 65535:
+            raise SettingsError(f"port is {self.port}; expected 0 to 65535")
+        for name in ("max_body_bytes", "body_s", "first_byte_s", "idle_s", "total_s", "api_s"):
+            if getattr(self, name) <= 0:
+                raise SettingsError(f"{name} is {getattr(self, name)}; expected more than 0")
+        for name in ("keep_alive_s", "drain_s"):
+            if getattr(self, name) < 0:
+                raise SettingsError(f"{name} is {getattr(self, name)}; expected 0 or more")
+
+
+def decode_settings(text: str) -> Settings:
+    """Read settings from JSON.
+
+    Raises:
+        SettingsError: a field is missing, unknown, of another type, or out of range.
+    """
+    try:
+        fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        known = {field.name for field in dataclasses.fields(Settings)}
+        if unknown := sorted(fields.keys() - known):
+            raise SettingsError(
+                f"the gateway was given the settings {unknown}; known are {sorted(known)}"
+            )
+        return msgspec.json.decode(text, type=Settings)
+    except msgspec.MsgspecError as error:
+        raise SettingsError(f"the gateway's settings cannot be read: {error}") from error

@@ -1,0 +1,53 @@
+"""What the gateway knows of units and keys: the last table that control sent.
+
+Invariants: a table is taken whole; a unit of another tenant is not there, in lists as in
+look-ups.
+"""
+
+from collections.abc import Iterable
+
+from sits.gateway._errors import ApiError
+from sits.trust import verify
+from sits.wire import KeyRecord, Table, UnitRoute
+
+
+class RoutingTable:
+    """The table of now, indexed as requests ask for it."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, KeyRecord] = {}
+        self._units: dict[str, dict[str, UnitRoute]] = {}
+        self.ready = False
+
+    def replace(self, table: Table) -> None:
+        """Take over a whole new table."""
+        self._keys = {key.key_id: key for key in table.keys}
+        self._units = {}
+        for route in table.units:
+            self._units.setdefault(route.tenant, {})[route.name] = route
+        self.ready = True
+
+    def tenant_of(self, key: str) -> str | None:
+        """Return the tenant that a presented key belongs to, None when it is no good."""
+        record = verify(key, self._keys)
+        return None if record is None else record.tenant
+
+    def units(self, tenant: str) -> Iterable[UnitRoute]:
+        """Return a tenant's units."""
+        return self._units.get(tenant, {}).values()
+
+    def find(self, tenant: str, name: str) -> UnitRoute:
+        """Return a tenant's unit.
+
+        Raises:
+            ApiError: there is none of that name.
+        """
+        route = self._units.get(tenant, {}).get(name)
+        if route is None:
+            raise ApiError(
+                404,
+                "model_not_found",
+                f"there is no unit named {name[:80]!r}; GET /v1/models lists those that there are",
+                param="model",
+            )
+        return route

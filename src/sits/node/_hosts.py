@@ -1,0 +1,131 @@
+"""Base hosts, at control's word: started once for each name, told of, ended.
+
+A host that ends is not started again here: control is told, and asks again when it still wants
+it. A control that connects is told of every host that runs, so that its restart loses none.
+"""
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import anyio.abc
+
+from sits.node._process import ChildProcess
+from sits.wire import (
+    Channel,
+    FromNode,
+    HostDown,
+    HostUp,
+    Shutdown,
+    StartHost,
+    StopHost,
+    ToNode,
+)
+
+_log = logging.getLogger(__name__)
+_STOP_S = 1.0
+
+
+@dataclass(frozen=True)
+class HostPlan:
+    """What all base hosts of a node have in common."""
+
+    run_dir: str
+    log_dir: Path
+    engine: str
+    sequences: int
+    sequence_tokens: int
+
+
+class Hosts:
+    """The base hosts of a node.
+
+    Args:
+        tasks: where the watching of each host runs.
+        shut_down: called when somebody asks for the end of the platform.
+    """
+
+    def __init__(
+        self, plan: HostPlan, tasks: anyio.abc.TaskGroup, shut_down: Callable[[], None]
+    ) -> None:
+        self._plan = plan
+        self._tasks = tasks
+        self._shut_down = shut_down
+        self._processes: dict[str, ChildProcess] = {}
+        self._listeners: set[Channel[ToNode]] = set()
+
+    async def serve(self, channel: Channel[ToNode]) -> None:
+        """Take orders from one peer (control, or a CLI that ends the platform)."""
+        self._listeners.add(channel)
+        try:
+            for name in list(self._processes):
+                await channel.send(HostUp(name, self._endpoint(name)))
+            async for order in channel:
+                if isinstance(order, StartHost):
+                    await self._begin(order)
+                elif isinstance(order, StopHost):
+                    self._tasks.start_soon(self._end, order.host)
+                elif isinstance(order, Shutdown):
+                    self._shut_down()
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass  # the peer is gone; its restart is told everything again
+        finally:
+            self._listeners.discard(channel)
+
+    async def stop(self) -> None:
+        """End all hosts, and what was forked from them."""
+        async with anyio.create_task_group() as tasks:
+            for name in list(self._processes):
+                tasks.start_soon(self._end, name)
+
+    async def _begin(self, order: StartHost) -> None:
+        if order.host in self._processes:
+            await self._tell(HostUp(order.host, self._endpoint(order.host)))
+            return
+        settings = {
+            "model_path": order.model_path,
+            "endpoint": self._endpoint(order.host),
+            "run_dir": os.path.join(self._plan.run_dir, "i"),
+            "parent_pid": os.getpid(),
+            "engine": self._plan.engine,
+            "sequences": self._plan.sequences,
+            "sequence_tokens": self._plan.sequence_tokens,
+        }
+        try:
+            process = await ChildProcess.start(
+                order.host, "sits.runtime.host", settings, self._plan.log_dir
+            )
+        except OSError as error:
+            await self._tell(HostDown(order.host, f"no process for it: {error}"))
+            return
+        self._processes[order.host] = process
+        self._tasks.start_soon(self._watch, order.host, process)
+        await self._tell(HostUp(order.host, self._endpoint(order.host)))
+
+    async def _watch(self, name: str, process: ChildProcess) -> None:
+        try:
+            how = await process.wait()
+        except anyio.get_cancelled_exc_class():
+            await process.end(0.0)
+            raise
+        _log.info("%s ended: %s", name, how)
+        del self._processes[name]
+        await self._tell(HostDown(name, how))
+
+    async def _end(self, name: str) -> None:
+        process = self._processes.get(name)
+        if process is not None:
+            await process.end(_STOP_S)
+
+    async def _tell(self, event: FromNode) -> None:
+        for channel in list(self._listeners):
+            try:
+                await channel.send(event)
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                self._listeners.discard(channel)
+
+    def _endpoint(self, name: str) -> str:
+        return os.path.join(self._plan.run_dir, f"{name}.sock")

@@ -1,0 +1,120 @@
+"""One child process of the node: started by exec, watched, started again, ended.
+
+Invariants: a child never outlives the node (it asks the kernel for that itself, first thing);
+its output goes to a file of its own, which survives it; ending it is bounded in time.
+"""
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import anyio
+import anyio.abc
+import msgspec
+
+_log = logging.getLogger(__name__)
+_MAX_LOG_BYTES = 16 * 1024 * 1024
+_TAIL_BYTES = 4096
+
+# The engine's process forks, and a fork is safe from one thread only: these keep libraries
+# from starting threads of their own when they are imported.
+_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+
+
+class ChildProcess:
+    """A started process. Use `start`."""
+
+    def __init__(self, name: str, process: anyio.abc.Process, log_path: Path) -> None:
+        self.name = name
+        self._process = process
+        self._log_path = log_path
+
+    @classmethod
+    async def start(
+        cls,
+        name: str,
+        module: str,
+        settings: Mapping[str, Any],
+        log_dir: Path,
+        pass_fds: Sequence[int] = (),
+    ) -> "ChildProcess":
+        """Run `python -m module SETTINGS`, with its output in `log_dir/name.log`.
+
+        The settings go as JSON: the node need not import what it starts, and the process
+        refuses a name that it does not know.
+
+        Raises:
+            OSError: the kernel gives no process.
+        """
+        log_path = log_dir / f"{name}.log"
+        _rotate(log_path)
+        with _open_log(log_path) as log:
+            process = await anyio.open_process(
+                [sys.executable, "-P", "-m", module, msgspec.json.encode(settings).decode()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=_environment(os.environ),
+                start_new_session=True,
+                pass_fds=tuple(pass_fds),
+            )
+        _log.info("started %s (pid %d)", name, process.pid)
+        return cls(name, process, log_path)
+
+    async def wait(self) -> str:
+        """Wait for its end and return how it ended, with the last line that it wrote."""
+        status = await self._process.wait()
+        how = (
+            f"exit status {status}" if status >= 0 else f"killed by {signal.Signals(-status).name}"
+        )
+        last = self._last_line()
+        return f"{how}: {last}" if last else how
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, unless it has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            if self._process.returncode is None:
+                self._process.send_signal(number)
+
+    async def end(self, grace_s: float) -> None:
+        """Ask it to end, wait, and kill it after `grace_s`. Not cancelled half-way."""
+        with anyio.CancelScope(shield=True):
+            self.signal(signal.SIGTERM)
+            with anyio.move_on_after(grace_s):
+                await self._process.wait()
+                return
+            _log.warning("%s did not end within %.1f s and is killed", self.name, grace_s)
+            self.signal(signal.SIGKILL)
+            await self._process.wait()
+
+    def _last_line(self) -> str:
+        with contextlib.suppress(OSError), open(self._log_path, "rb") as log:
+            log.seek(max(0, os.fstat(log.fileno()).st_size - _TAIL_BYTES))
+            lines = log.read().decode("utf-8", "replace").strip().splitlines()
+            return lines[-1] if lines else ""
+        return ""
+
+
+def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
+    return {**inherited, **_ENVIRONMENT}
+
+
+def _open_log(path: Path) -> BinaryIO:
+    return open(path, "ab", opener=_private)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+def _rotate(path: Path) -> None:
+    """Keep a log of bounded size: one old file beside the current one."""
+    with contextlib.suppress(FileNotFoundError):
+        if path.stat().st_size > _MAX_LOG_BYTES:
+            path.replace(path.with_suffix(".log.1"))

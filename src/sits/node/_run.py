@@ -1,0 +1,217 @@
+"""The whole platform on one machine, from start to end.
+
+Order of the start: lock, sockets' directory, TCP listener, then control, gateway. Order of the
+end: the gateway first, so that running streams finish or are told; then control and hosts. The
+end takes at most `drain_s` and two seconds; a second signal makes it immediate.
+"""
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import anyio
+import anyio.abc
+
+from sits._errors import SitsError
+from sits._process import set_process_name
+from sits.node._home import HomeLock, NodeError, RunningNode, lock_home, make_run_dir
+from sits.node._hosts import HostPlan, Hosts
+from sits.node._process import ChildProcess
+from sits.node._settings import Settings
+from sits.node._supervisor import Supervisor
+from sits.wire import ToNode, serve
+
+_log = logging.getLogger(__name__)
+_GATEWAY_EXTRA_S = 1.0
+_CONTROL_S = 1.0
+_PROBE_S = 0.01
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+
+async def run(
+    settings: Settings,
+    on_ready: Callable[[RunningNode], None] = lambda node: None,
+    *,
+    ready_within_s: float = 30.0,
+) -> None:
+    """Run the platform until SIGINT, SIGTERM, SIGHUP or a `Shutdown`.
+
+    Args:
+        settings: all of them; see there.
+        on_ready: called once, when requests are taken.
+        ready_within_s: how long the start may take.
+
+    Raises:
+        NodeError: the platform cannot start; the message says why.
+    """
+    set_process_name("sits-node")
+    with (
+        lock_home(settings.home) as lock,
+        _listening(settings.host, settings.port) as listener,
+    ):
+        node = RunningNode(_url(settings.host, listener), make_run_dir(settings.home))
+        lock.describe(node)
+        try:
+            await _Node(settings, node, lock, listener).run(on_ready, ready_within_s)
+        except BaseExceptionGroup as group:
+            found = _first_of_ours(group)
+            if found is None:
+                raise
+            raise found from group
+
+
+class _Node:
+    def __init__(
+        self, settings: Settings, node: RunningNode, lock: HomeLock, listener: socket.socket
+    ) -> None:
+        self._settings = settings
+        self._node = node
+        self._lock = lock
+        self._listener = listener
+        self._log_dir = settings.home / "logs"
+        self._end = anyio.Event()
+        self._hurry = anyio.Event()
+
+    async def run(self, on_ready: Callable[[RunningNode], None], ready_within_s: float) -> None:
+        async with anyio.create_task_group() as tasks:
+            hosts = Hosts(self._host_plan(), tasks, self._end.set)
+            await tasks.start(serve, self._socket("node"), ToNode, hosts.serve)
+            control = Supervisor("control", self._start_control, time.monotonic)
+            gateway = Supervisor("gateway", self._start_gateway, time.monotonic)
+            tasks.start_soon(self._watch_signals)
+            tasks.start_soon(control.run)
+            tasks.start_soon(gateway.run)
+            tasks.start_soon(self._announce, on_ready, ready_within_s)
+            await self._end.wait()
+            _log.info("ending")
+            tasks.start_soon(self._watch_hurry, control, gateway)
+            await gateway.stop(self._settings.drain_s + _GATEWAY_EXTRA_S)
+            async with anyio.create_task_group() as ending:
+                ending.start_soon(control.stop, _CONTROL_S)
+                ending.start_soon(hosts.stop)
+            tasks.cancel_scope.cancel()
+
+    async def _announce(self, on_ready: Callable[[RunningNode], None], within_s: float) -> None:
+        """Wait until the gateway answers that it is ready, then tell."""
+        with anyio.move_on_after(within_s):
+            # A gateway is ready for its clients or not at all: its port is the one to ask.
+            while not await _is_ready(self._listener.getsockname()):  # noqa: ASYNC110
+                await anyio.sleep(_PROBE_S)
+            ready = RunningNode(self._node.url, self._node.run_dir, ready=True)
+            self._lock.describe(ready)
+            on_ready(ready)
+            return
+        raise NodeError(
+            f"the platform was not ready within {within_s:g} s; look into {self._log_dir}"
+        )
+
+    async def _watch_signals(self) -> None:
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        with anyio.open_signal_receiver(*numbers) as received:
+            async for number in received:
+                _log.info("received %s", signal.Signals(number).name)
+                if self._end.is_set():
+                    self._hurry.set()
+                self._end.set()
+
+    async def _watch_hurry(self, *supervisors: Supervisor) -> None:
+        await self._hurry.wait()
+        for supervisor in supervisors:
+            supervisor.kill_nowait()
+
+    async def _start_control(self) -> ChildProcess:
+        settings: dict[str, Any] = {
+            "home": str(self._settings.home),
+            "node_socket": self._socket("node"),
+            "control_socket": self._socket("control"),
+            "api_socket": self._socket("api"),
+            "parent_pid": os.getpid(),
+            "public_url": self._node.url,
+            "idle_s": self._settings.idle_s,
+            "hold_s": self._settings.hold_s,
+        }
+        return await ChildProcess.start("control", "sits.control", settings, self._log_dir)
+
+    async def _start_gateway(self) -> ChildProcess:
+        descriptor = self._listener.fileno()
+        settings: dict[str, Any] = {
+            "control_socket": self._socket("control"),
+            "control_api_socket": self._socket("api"),
+            "parent_pid": os.getpid(),
+            "listen_fd": descriptor,
+            "allowed_hosts": (*_LOOPBACK_NAMES, *self._settings.allowed_hosts),
+            "behind_proxy": self._settings.behind_proxy,
+            "drain_s": self._settings.drain_s,
+        }
+        return await ChildProcess.start(
+            "gateway", "sits.gateway", settings, self._log_dir, [descriptor]
+        )
+
+    def _host_plan(self) -> HostPlan:
+        return HostPlan(
+            run_dir=self._node.run_dir,
+            log_dir=self._log_dir,
+            engine=self._settings.engine,
+            sequences=self._settings.sequences,
+            sequence_tokens=self._settings.sequence_tokens,
+        )
+
+    def _socket(self, name: str) -> str:
+        return os.path.join(self._node.run_dir, f"{name}.sock")
+
+
+def _first_of_ours(group: BaseExceptionGroup[BaseException]) -> SitsError | None:
+    """Return the error of SITS in a group: it has the message for people."""
+    for error in group.exceptions:
+        found = _first_of_ours(error) if isinstance(error, BaseExceptionGroup) else error
+        if isinstance(found, SitsError):
+            return found
+    return None
+
+
+@contextlib.contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    """Listen on a TCP address, for every gateway that the node will start.
+
+    Raises:
+        NodeError: the address cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+            listener.listen(1024)
+        except OSError as error:
+            raise NodeError(
+                f"cannot listen on {host} port {port}: {error.strerror}; another program may use "
+                "it: choose another with --port, or 0 for a free one"
+            ) from error
+        yield listener
+
+
+def _url(host: str, listener: socket.socket) -> str:
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{listener.getsockname()[1]}"
+
+
+async def _is_ready(address: Any) -> bool:
+    """Ask the gateway's `/readyz`, over a plain socket."""
+    with contextlib.suppress(OSError, anyio.EndOfStream, anyio.BrokenResourceError):
+        with anyio.move_on_after(1.0):
+            async with await anyio.connect_tcp(*_reachable(address)) as stream:
+                await stream.send(
+                    b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+                )
+                return b" 200 " in await stream.receive()
+    return False
+
+
+def _reachable(address: Any) -> tuple[str, int]:
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address[0], address[0])
+    return host, address[1]

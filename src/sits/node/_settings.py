@@ -1,0 +1,139 @@
+"""The platform's settings, built once, at the edge.
+
+Rising order: the defaults below, `$SITS_HOME/sits.toml`, environment `SITS_NAME`, flags. A name
+that is not known, or a value that does not fit, stops the start with a message.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import platformdirs
+
+from sits._errors import SitsError
+from sits.runtime.engine import LLAMACPP
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_NOT_SETTINGS = frozenset({"SITS_HOME", "SITS_CACHE", "SITS_URL", "SITS_API_KEY"})
+
+
+class SettingsError(SitsError):
+    """A setting that the platform cannot start with."""
+
+    code = "invalid_settings"
+
+
+def _default_home() -> Path:
+    return Path(os.environ.get("SITS_HOME") or platformdirs.user_data_dir("sits"))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of one machine's platform.
+
+    Attributes:
+        home: directory of all that lasts: the store, the local key, logs.
+        host: address to listen on; another than loopback needs `behind_proxy`.
+        port: TCP port; 0 takes a free one.
+        behind_proxy: something in front of the platform ends TLS and is trusted.
+        allowed_hosts: names, beside loopback's, that a request's `Host` may have.
+        engine: the engine's factory, `package.module:function`.
+        sequences: requests that one instance runs at once.
+        sequence_tokens: the longest prompt and answer together.
+        idle_s: seconds without a request after which a unit goes to its minimum.
+        hold_s: seconds that a request may wait for an instance.
+        drain_s: seconds that running answers get to finish when the platform stops.
+    """
+
+    home: Path = field(default_factory=_default_home)
+    host: str = "127.0.0.1"
+    port: int = 7480
+    behind_proxy: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    engine: str = LLAMACPP
+    sequences: int = 4
+    sequence_tokens: int = 2048
+    idle_s: float = 60.0
+    hold_s: float = 30.0
+    drain_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        """Check what a type cannot say."""
+        if not 0 <= self.port <= 65535:
+            raise SettingsError(f"port is {self.port}; expected 0 to 65535")
+        if self.host not in _LOOPBACK and not self.behind_proxy:
+            raise SettingsError(
+                f"host is {self.host!r}, which others can reach, and there is no TLS; bind "
+                "127.0.0.1, or say --behind-proxy when something in front ends TLS"
+            )
+        for name, low, high in (
+            ("sequences", 1, 64),
+            ("sequence_tokens", 64, 1 << 20),
+            ("idle_s", 0.1, 1e6),
+            ("hold_s", 0.1, 3600),
+            ("drain_s", 0, 3600),
+        ):
+            if not low <= getattr(self, name) <= high:
+                raise SettingsError(
+                    f"{name} is {getattr(self, name)}; expected a number from {low} to {high}"
+                )
+
+
+def load_settings(
+    flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
+) -> Settings:
+    """Build the settings.
+
+    Args:
+        flags: what the command line says; values that are None say nothing.
+        environment: `os.environ` when None.
+
+    Raises:
+        SettingsError: a file, variable or flag that cannot be used.
+    """
+    given = {name: value for name, value in (flags or {}).items() if value is not None}
+    home = Path(given.get("home") or _default_home())
+    values = _from_file(home / "sits.toml")
+    values |= _from_environment(os.environ if environment is None else environment)
+    values |= given
+    values["home"] = home.absolute()
+    try:
+        return msgspec.convert(values, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"the settings cannot be used: {error}") from error
+
+
+def _names() -> set[str]:
+    return {item.name for item in fields(Settings)} - {"home"}
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{path}: cannot be read as TOML: {error}") from error
+    unknown = sorted(values.keys() - _names())
+    if unknown:
+        raise SettingsError(f"{path}: unknown settings {unknown}; known are {sorted(_names())}")
+    return values
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for variable, text in environment.items():
+        if not variable.startswith("SITS_") or variable in _NOT_SETTINGS:
+            continue
+        name = variable.removeprefix("SITS_").lower()
+        if name not in _names():
+            raise SettingsError(
+                f"{variable} is set, but there is no such setting; known are "
+                f"{sorted('SITS_' + known.upper() for known in _names())}"
+            )
+        values[name] = text.split(",") if name == "allowed_hosts" else text
+    return values

@@ -1,0 +1,65 @@
+"""Keeping a process up: started again, with backoff, until it is told not to be."""
+
+import logging
+import signal
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from sits.node._process import ChildProcess
+from sits.policy import Backoff, after_failure
+
+_log = logging.getLogger(__name__)
+
+Starter = Callable[[], Awaitable[ChildProcess]]
+_STEADY_S = 10.0
+
+
+class Supervisor:
+    """Holds one process up.
+
+    Args:
+        start: starts it.
+        clock: a monotonic clock, in seconds.
+    """
+
+    def __init__(self, name: str, start: Starter, clock: Callable[[], float]) -> None:
+        self._name = name
+        self._start = start
+        self._clock = clock
+        self._stopping = anyio.Event()
+        self._process: ChildProcess | None = None
+
+    async def run(self) -> None:
+        """Start it, and again whenever it ends. Cancellation kills it."""
+        backoff = Backoff()
+        try:
+            while not self._stopping.is_set():
+                began_s = self._clock()
+                self._process = await self._start()
+                how = await self._process.wait()
+                self._process = None
+                if self._stopping.is_set():
+                    return
+                now_s = self._clock()
+                if now_s - began_s > _STEADY_S:
+                    backoff = Backoff()
+                backoff = after_failure(backoff, how, now_s)
+                _log.error("%s ended (%s); it is started again", self._name, how)
+                with anyio.move_on_after(backoff.retry_at_s - now_s):
+                    await self._stopping.wait()
+        finally:
+            if self._process is not None:
+                await self._process.end(0.0)
+
+    async def stop(self, grace_s: float) -> None:
+        """End it for good, killing it after `grace_s`."""
+        self._stopping.set()
+        if self._process is not None:
+            await self._process.end(grace_s)
+
+    def kill_nowait(self) -> None:
+        """Have it killed, for good."""
+        self._stopping.set()
+        if self._process is not None:
+            self._process.signal(signal.SIGKILL)

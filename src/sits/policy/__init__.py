@@ -1,0 +1,50 @@
+"""Every decision of the platform, as pure functions of what is observed.
+
+    decide_instances(state, observed, spec, now_s) -> Decision     how many instances a unit has
+    Backoff, after_failure, after_health                           when to try again
+
+No clock, I/O, randomness or logging: `now_s` is given, state goes in and comes out. The same
+functions run in the live loop and in a simulator.
+"""
+
+from sits.policy._backoff import (
+    CRASH_LOOP_FAILURES,
+    MAX_DELAY_S,
+    Backoff,
+    after_failure,
+    after_health,
+    backoff_due_s,
+    is_crash_looping,
+    may_try,
+)
+from sits.policy._instances import (
+    Decision,
+    InstanceView,
+    Observed,
+    Phase,
+    ScaleSpec,
+    ScaleState,
+    Start,
+    Stop,
+    decide_instances,
+)
+
+__all__ = [
+    "CRASH_LOOP_FAILURES",
+    "MAX_DELAY_S",
+    "Backoff",
+    "Decision",
+    "InstanceView",
+    "Observed",
+    "Phase",
+    "ScaleSpec",
+    "ScaleState",
+    "Start",
+    "Stop",
+    "after_failure",
+    "after_health",
+    "backoff_due_s",
+    "decide_instances",
+    "is_crash_looping",
+    "may_try",
+]

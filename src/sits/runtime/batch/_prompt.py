@@ -1,0 +1,82 @@
+"""From a prompt message to the tokens that the engine is fed.
+
+A user's words never become control tokens: where a text contains what the model's tokenizer
+would parse as one (`<|im_end|>`), that text is tokenized as plain characters, so that nobody
+can end a turn or speak as the system by writing so. Other prompts are tokenized in one go, as
+every other runtime does.
+"""
+
+import re
+import secrets
+from collections.abc import Iterable
+
+from sits.runtime.engine import Model, ModelInfo
+from sits.sandbox import render_chat, render_prompt
+from sits.wire import ChatPrompt, Message, TemplatePrompt
+
+# Where a model has no chat template of its own.
+_PLAIN_TEMPLATE = (
+    "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant:{% endif %}"
+)
+
+
+def prompt_tokens(model: Model, prompt: ChatPrompt | TemplatePrompt) -> list[int]:
+    """Render a prompt and return its tokens.
+
+    Raises:
+        SandboxError: the unit's or the model's template fails on this input.
+    """
+    info = model.info
+    messages, quoted = _quote(_messages(prompt), info.control_texts)
+    text = render_chat(
+        info.chat_template or _PLAIN_TEMPLATE,
+        [{"role": m.role, "content": m.content} for m in messages],
+        bos_token=info.bos_text,
+        eos_token=info.eos_text,
+    )
+    return _begin(info, text) + list(_tokenize(model, text, quoted))
+
+
+def _messages(prompt: ChatPrompt | TemplatePrompt) -> tuple[Message, ...]:
+    if isinstance(prompt, ChatPrompt):
+        return prompt.messages
+    asked = Message("user", render_prompt(prompt.template, prompt.inputs))
+    return (Message("system", prompt.system), asked) if prompt.system else (asked,)
+
+
+def _quote(
+    messages: tuple[Message, ...], control_texts: Iterable[str]
+) -> tuple[tuple[Message, ...], dict[str, str]]:
+    """Put marks for the control texts in the messages; return them and what each mark means.
+
+    The marks are of private-use characters around a number that nobody can guess.
+    """
+    present = [t for t in control_texts if any(t in m.content for m in messages)]
+    if not present:
+        return messages, {}
+    nonce = secrets.token_hex(8)
+    marks = {text: f"\ue000{nonce}{index}\ue001" for index, text in enumerate(present)}
+    pattern = re.compile("|".join(re.escape(t) for t in sorted(present, key=len, reverse=True)))
+    quoted = tuple(
+        Message(m.role, pattern.sub(lambda found: marks[found[0]], m.content)) for m in messages
+    )
+    return quoted, {mark: text for text, mark in marks.items()}
+
+
+def _tokenize(model: Model, text: str, quoted: dict[str, str]) -> Iterable[int]:
+    if not quoted:
+        yield from model.tokenize(text, parse_special=True)
+        return
+    for part in re.split("(" + "|".join(map(re.escape, quoted)) + ")", text):
+        if part in quoted:
+            yield from model.tokenize(quoted[part], parse_special=False)
+        elif part:
+            yield from model.tokenize(part, parse_special=True)
+
+
+def _begin(info: ModelInfo, text: str) -> list[int]:
+    """Return the token that must come first, unless the template has written it already."""
+    if info.bos_token is None or (info.bos_text and text.startswith(info.bos_text)):
+        return []
+    return [info.bos_token]

@@ -1,0 +1,140 @@
+"""Instances by fork: the base host forks a template for each tenant, and that forks workers.
+
+Invariant: the base host never sees a prompt, so no template inherits another tenant's tokens.
+"""
+
+import logging
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sits._errors import SitsError
+from sits.runtime.engine import Model, PoolShape
+from sits.runtime.host._child import Child
+from sits.runtime.host._messages import FromTemplate, StartWorker
+from sits.runtime.host._reactor import Reactor
+from sits.runtime.host._template import run_template
+from sits.wire import (
+    FromHost,
+    InstanceGone,
+    InstanceReady,
+    StartInstance,
+    StopInstance,
+    TemplateFailed,
+    TemplateReady,
+    Tier,
+)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Template:
+    child: Child[FromTemplate]
+    ready: bool = False
+    failure: str = ""
+    instances: set[str] = field(default_factory=set)
+
+
+class ForkHost:
+    """Makes instances of one model by fork. See `Instances` for the interface.
+
+    Args:
+        announce: is told what happens, as `HostServer.announce`.
+        run_dir: where workers' sockets are.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        model: Model,
+        shape: PoolShape,
+        run_dir: str,
+        announce: Callable[[FromHost], None],
+    ) -> None:
+        self._reactor = reactor
+        self._model = model
+        self._shape = shape
+        self._run_dir = run_dir
+        self._announce = announce
+        self._templates: dict[str, _Template] = {}
+        self._tenants: dict[str, str] = {}
+
+    def open_template(self, tenant: str) -> None:
+        """See `Instances.open_template`."""
+        if tenant in self._templates:
+            if self._templates[tenant].ready:
+                self._announce(TemplateReady(tenant))
+            return
+
+        def body(link: socket.socket) -> None:
+            run_template(link, self._model, self._shape, self._run_dir, tenant)
+
+        try:
+            child = Child[FromTemplate](
+                self._reactor,
+                FromTemplate,
+                body,
+                on_message=lambda message: self._from_template(tenant, message),
+                on_end=lambda how: self._template_ended(tenant, how),
+            )
+        except (SitsError, OSError) as error:
+            self._announce(TemplateFailed(tenant, f"no process for the template: {error}"))
+            return
+        self._templates[tenant] = _Template(child)
+
+    def start_instance(self, order: StartInstance) -> None:
+        """See `Instances.start_instance`."""
+        if order.instance in self._tenants:
+            return
+        template = self._templates.get(order.tenant)
+        tier = Tier.WARM if template and template.ready else Tier.COOL
+        if template is None:
+            self.open_template(order.tenant)
+            template = self._templates.get(order.tenant)
+            if template is None:
+                self._gone(order.instance, "start_failed", "its template could not be made")
+                return
+        self._tenants[order.instance] = order.tenant
+        template.instances.add(order.instance)
+        template.child.send(StartWorker(order.instance, tier))
+
+    def stop_instance(self, order: StopInstance) -> None:
+        """See `Instances.stop_instance`."""
+        tenant = self._tenants.get(order.instance)
+        if tenant is None:
+            self._gone(order.instance, "stopped", "it was not there")
+        else:
+            self._templates[tenant].child.send(order)
+
+    def wait_s(self) -> float | None:
+        """See `Instances.wait_s`."""
+        return None
+
+    def step(self) -> None:
+        """See `Instances.step`. Everything happens in the children."""
+
+    def _from_template(self, tenant: str, message: FromTemplate) -> None:
+        template = self._templates[tenant]
+        if isinstance(message, TemplateReady):
+            template.ready = True
+            self._announce(message)
+        elif isinstance(message, TemplateFailed):
+            template.failure = message.message
+        elif isinstance(message, InstanceReady):
+            self._announce(message)
+        else:
+            template.instances.discard(message.instance)
+            self._gone(message.instance, message.code, message.message)
+
+    def _template_ended(self, tenant: str, how: str) -> None:
+        template = self._templates.pop(tenant)
+        reason = template.failure or how
+        _log.warning("template of tenant %s ended: %s", tenant, reason)
+        for instance in template.instances:
+            self._gone(instance, "instance_lost", f"its template ended: {reason}")
+        self._announce(TemplateFailed(tenant, f"the template ended: {reason}"))
+
+    def _gone(self, instance: str, code: str, message: str) -> None:
+        self._tenants.pop(instance, None)
+        self._announce(InstanceGone(instance, code, message))

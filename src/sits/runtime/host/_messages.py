@@ -1,0 +1,21 @@
+"""What a base host, its templates and their workers say to each other.
+
+Events go up as the `wire` messages that control gets; only the order to fork adds the tier,
+which the base host alone knows.
+"""
+
+import msgspec
+
+from sits.wire import InstanceGone, InstanceReady, StopInstance, TemplateFailed, TemplateReady, Tier
+
+
+class StartWorker(msgspec.Struct, frozen=True, tag="start_worker"):
+    """Base host to template: fork a worker; `tier` is how warm its start is."""
+
+    instance: str
+    tier: Tier
+
+
+ToTemplate = StartWorker | StopInstance
+FromTemplate = TemplateReady | TemplateFailed | InstanceReady | InstanceGone
+FromForkedWorker = InstanceReady

@@ -1,0 +1,104 @@
+"""Instances without a fork: one process, one model, logical instances with a pool each.
+
+For places where a fork cannot be had (CUDA contexts, macOS), and for tests. Warm means that the
+weights are in this process's memory.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sits.runtime.batch import Batcher
+from sits.runtime.engine import Engine, EngineError, Model, PoolShape
+from sits.runtime.host._reactor import Reactor
+from sits.runtime.host._worker import WorkerServer, monotonic_us
+from sits.wire import (
+    FromHost,
+    Instance,
+    InstanceGone,
+    InstanceReady,
+    StartInstance,
+    StopInstance,
+    TemplateReady,
+    Tier,
+)
+
+
+@dataclass(frozen=True)
+class _Resident:
+    server: WorkerServer
+    engine: Engine
+
+
+class ResidentHost:
+    """Makes instances within this process. See `Instances` for the interface.
+
+    Args:
+        announce: is told what happens, as `HostServer.announce`.
+        run_dir: where instances' sockets are.
+        now_us: a monotonic clock, in microseconds.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        model: Model,
+        shape: PoolShape,
+        run_dir: str,
+        announce: Callable[[FromHost], None],
+        *,
+        now_us: Callable[[], int] = monotonic_us,
+    ) -> None:
+        self._reactor = reactor
+        self._model = model
+        self._shape = shape
+        self._run_dir = run_dir
+        self._announce = announce
+        self._now_us = now_us
+        self._tenants: set[str] = set()
+        self._residents: dict[str, _Resident] = {}
+
+    def open_template(self, tenant: str) -> None:
+        """See `Instances.open_template`. The weights are here: it is always ready."""
+        self._tenants.add(tenant)
+        self._announce(TemplateReady(tenant))
+
+    def start_instance(self, order: StartInstance) -> None:
+        """See `Instances.start_instance`."""
+        if order.instance in self._residents:
+            return
+        tier = Tier.WARM if order.tenant in self._tenants else Tier.COOL
+        endpoint = f"{self._run_dir}/{order.instance}.sock"
+        try:
+            engine = self._model.make_engine(self._shape)
+        except EngineError as error:
+            self._announce(InstanceGone(order.instance, "start_failed", str(error)))
+            return
+        batcher = Batcher(self._model, engine, self._now_us)
+        server = WorkerServer(self._reactor, batcher, endpoint, self._now_us)
+        self._residents[order.instance] = _Resident(server, engine)
+        if tier is Tier.COOL:
+            self.open_template(order.tenant)
+        value = Instance(endpoint, tier, self._shape.sequences)
+        self._announce(InstanceReady(order.instance, value))
+
+    def stop_instance(self, order: StopInstance) -> None:
+        """See `Instances.stop_instance`."""
+        resident = self._residents.get(order.instance)
+        if resident is None:
+            self._announce(InstanceGone(order.instance, "stopped", "it was not there"))
+        else:
+            resident.server.drain(order.drain_s)
+
+    def wait_s(self) -> float | None:
+        """See `Instances.wait_s`."""
+        waits = (resident.server.wait_s() for resident in self._residents.values())
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    def step(self) -> None:
+        """See `Instances.step`. One engine step of each instance that has work."""
+        for name, resident in list(self._residents.items()):
+            resident.server.step()
+            if resident.server.stopped:
+                del self._residents[name]
+                resident.engine.shutdown()
+                self._announce(InstanceGone(name, "stopped", "it was asked to stop"))

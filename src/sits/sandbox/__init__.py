@@ -1,0 +1,17 @@
+"""Running what is not trusted; now: templates, of units and of models.
+
+    render_prompt()   a unit's prompt template and a caller's inputs -> text
+    render_chat()     a model's chat template and a conversation -> text
+    Limits            how much of everything a render may take
+    SandboxError      what a template did or asked for, with its line
+
+A template is a program that somebody else wrote. It runs in Jinja2's immutable sandbox, with
+bounded output, time and memory; the caller is a synchronous, single-threaded worker that
+belongs to one tenant. Landlock, seccomp and containers come here later.
+"""
+
+from sits.sandbox._errors import SandboxError
+from sits.sandbox._limits import Limits
+from sits.sandbox._render import render_chat, render_prompt
+
+__all__ = ["Limits", "SandboxError", "render_chat", "render_prompt"]

@@ -1,0 +1,161 @@
+"""Rendering: compile (once for each template, bounded), run inside the walls, count, explain.
+
+Invariants: nothing but `SandboxError` comes out, whatever the template does; its message says
+the line where it is known. Compiling is inside the walls too: constant expressions run then.
+"""
+
+import functools
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final
+
+import jinja2
+
+from sits.sandbox._environments import make_chat_environment, make_prompt_environment
+from sits.sandbox._errors import SandboxError
+from sits.sandbox._limits import Limits, TimeUp, guard
+
+_CACHED_TEMPLATES: Final = 64
+_DEFAULT_LIMITS: Final = Limits()
+_CHAT = "the model's chat template"
+_PROMPT = "the unit's prompt template"
+
+
+class _TooLong(Exception):  # noqa: N818 - a signal between two functions of this module
+    """The output limit is reached."""
+
+
+def render_prompt(
+    template: str, inputs: Mapping[str, Any], *, limits: Limits = _DEFAULT_LIMITS
+) -> str:
+    """Render a unit's prompt template.
+
+    Args:
+        template: Jinja2 text. A name that is not among `inputs` is an error.
+        inputs: plain values (what JSON can say), by name.
+        limits: how much the render may take.
+
+    Raises:
+        SandboxError: the template is wrong, misses an input, or passes a limit.
+    """
+    try:
+        return _run(_PROMPT, template, inputs, limits)
+    except jinja2.UndefinedError as error:
+        given = ", ".join(sorted(inputs)) or "none"
+        raise SandboxError(
+            f"{_PROMPT}{_line(error)}: {error.message}; the inputs given are: {given}. "
+            "Give the missing one in `inputs`"
+        ) from error
+
+
+def render_chat(
+    template: str,
+    messages: Sequence[Mapping[str, Any]],
+    *,
+    bos_token: str = "",
+    eos_token: str = "",
+    add_generation_prompt: bool = True,
+    limits: Limits = _DEFAULT_LIMITS,
+) -> str:
+    """Render a conversation by a model's own chat template.
+
+    Args:
+        template: Jinja2 text, as models carry it. Undefined names are false.
+        messages: turns, each with at least `role` and `content`.
+        bos_token: the text of the model's first token, if its template writes one.
+        eos_token: the text of its last token.
+        add_generation_prompt: end with the opening of the assistant's turn.
+        limits: how much the render may take.
+
+    Raises:
+        SandboxError: the template is wrong, refuses the conversation, or passes a limit.
+    """
+    variables = {
+        "messages": list(messages),
+        "bos_token": bos_token,
+        "eos_token": eos_token,
+        "add_generation_prompt": add_generation_prompt,
+        # Templates ask `tools is not none`: undefined would be taken for some.
+        "tools": None,
+        "documents": None,
+    }
+    try:
+        return _run(_CHAT, template, variables, limits)
+    except jinja2.UndefinedError as error:
+        raise SandboxError(f"{_CHAT}{_line(error)}: {error.message}") from error
+
+
+def _run(what: str, template: str, variables: Mapping[str, Any], limits: Limits) -> str:
+    """Render, and turn whatever goes wrong, except an undefined name, into `SandboxError`."""
+    if len(template) > limits.template_chars:
+        raise SandboxError(
+            f"{what} has {len(template)} characters; at most {limits.template_chars} are taken"
+        )
+    try:
+        with guard(limits):
+            return _collect(_compile(what == _CHAT, template), variables, limits.output_chars)
+    except jinja2.UndefinedError:
+        raise
+    except TimeUp as stop:
+        raise SandboxError(
+            f"{what}{_line(stop)}: not done after {limits.wall_s:g} s; make its loops shorter"
+        ) from None
+    except MemoryError as error:
+        raise SandboxError(
+            f"{what}{_line(error)}: it wants more than {limits.memory_bytes >> 20} MiB; "
+            "make its values smaller"
+        ) from None
+    except RecursionError as error:
+        raise SandboxError(f"{what}{_line(error)}: nested too deeply") from None
+    except _TooLong:
+        raise SandboxError(
+            f"{what} writes more than {limits.output_chars} characters; make its output shorter"
+        ) from None
+    except Exception as error:  # Here ends what a template can do: it may raise anything.
+        raise SandboxError(f"{what}{_line(error)}: {_say(error)}") from error
+
+
+@functools.lru_cache(maxsize=_CACHED_TEMPLATES)
+def _compile(is_chat: bool, template: str) -> jinja2.Template:
+    return _environment(is_chat).from_string(template)
+
+
+@functools.cache
+def _environment(is_chat: bool) -> jinja2.Environment:
+    return make_chat_environment() if is_chat else make_prompt_environment()
+
+
+def _collect(template: jinja2.Template, variables: Mapping[str, Any], limit: int) -> str:
+    parts: list[str] = []
+    length = 0
+    # As one mapping: an input may have any name, also `self`.
+    for part in template.generate(variables):
+        length += len(part)
+        if length > limit:
+            raise _TooLong
+        parts.append(part)
+    return "".join(parts)
+
+
+def _say(error: Exception) -> str:
+    text = str(error)
+    if isinstance(error, jinja2.TemplateError):
+        return error.message or type(error).__name__
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _line(error: BaseException) -> str:
+    """Return `, line N` of the template where an error came from, or nothing."""
+    if isinstance(error, jinja2.TemplateSyntaxError):
+        return f", line {error.lineno}"
+    found: int | None = None
+    step: TracebackType | None = error.__traceback__
+    while step is not None:
+        names = step.tb_frame.f_globals
+        if "__jinja_exception__" in names:
+            # A frame that Jinja2 made up: its line is the template's.
+            found = step.tb_lineno
+        elif isinstance(made_by := names.get("__jinja_template__"), jinja2.Template):
+            found = made_by.get_corresponding_lineno(step.tb_lineno)
+        step = step.tb_next
+    return "" if found is None else f", line {found}"

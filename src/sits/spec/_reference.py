@@ -1,0 +1,102 @@
+"""References to models: text that names where a model comes from.
+
+    builtin://NAME
+    file:///ABSOLUTE/PATH.gguf
+    huggingface://[ORG/]NAME[@REVISION][#FILE.gguf]
+
+Invariant: `str(parse_model_reference(text)) == text` for every text that parses.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from urllib.parse import unquote
+
+
+class ModelScheme(StrEnum):
+    """Where a model comes from."""
+
+    BUILTIN = "builtin"
+    FILE = "file"
+    HUGGINGFACE = "huggingface"
+
+
+FORMS = "builtin://NAME, file:///PATH.gguf or huggingface://[ORG/]NAME[@REVISION][#FILE.gguf]"
+_BUILTIN = re.compile(r"[a-z0-9][a-z0-9.-]{0,95}")
+_HUGGINGFACE = re.compile(
+    r"(?:(?P<org>[A-Za-z0-9][\w.-]{0,95})/)?(?P<name>[A-Za-z0-9][\w.-]{0,95})"
+    r"(?:@(?P<revision>[A-Za-z0-9][\w./-]{0,127}))?"
+    r"(?:#(?P<file>[\w./-]{1,240}\.gguf))?",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True)
+class ModelReference:
+    """One model, by name.
+
+    Attributes:
+        text: the reference as it was written.
+        name: the builtin's or the repository's name, or the file's absolute path.
+        org: the organisation on Hugging Face, if one is named.
+        revision: branch, tag or commit, if one is named.
+        file: the file inside the repository, if one is named.
+    """
+
+    text: str
+    scheme: ModelScheme
+    name: str
+    org: str | None = None
+    revision: str | None = None
+    file: str | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def parse_model_reference(text: str) -> ModelReference:
+    """Read a reference.
+
+    Raises:
+        ValueError: it is of none of the known forms; the message says what was expected.
+    """
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        raise ValueError(f"has no scheme; expected {FORMS}, such as builtin://NAME")
+    match scheme:
+        case ModelScheme.BUILTIN:
+            if not _BUILTIN.fullmatch(rest):
+                raise ValueError(
+                    "is not the name of a builtin model: expected builtin://NAME of lower-case "
+                    "letters, digits, '.' and '-'"
+                )
+            return ModelReference(text, ModelScheme.BUILTIN, rest)
+        case ModelScheme.FILE:
+            return ModelReference(text, ModelScheme.FILE, _file_path(rest))
+        case ModelScheme.HUGGINGFACE:
+            return _huggingface(text, rest)
+        case _:
+            raise ValueError(f"has the unknown scheme '{scheme}'; expected {FORMS}")
+
+
+def _file_path(rest: str) -> str:
+    path = unquote(rest)
+    if not path.startswith("/") or "\0" in path:
+        raise ValueError("is not an absolute path: expected file:///PATH.gguf (three slashes)")
+    if not path.endswith(".gguf"):
+        raise ValueError("does not name a GGUF file: expected file:///PATH.gguf")
+    return path
+
+
+def _huggingface(text: str, rest: str) -> ModelReference:
+    found = _HUGGINGFACE.fullmatch(rest)
+    if not found or ".." in rest:
+        raise ValueError("is malformed: expected huggingface://[ORG/]NAME[@REVISION][#FILE.gguf]")
+    return ModelReference(
+        text,
+        ModelScheme.HUGGINGFACE,
+        found["name"],
+        org=found["org"],
+        revision=found["revision"],
+        file=found["file"],
+    )

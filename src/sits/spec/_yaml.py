@@ -1,0 +1,166 @@
+"""YAML read strictly: one plain document, no surprises, and every value's line.
+
+Stricter than YAML 1.1, on purpose: no anchors or aliases (a small file could unfold into a
+huge one), no tags, no duplicate keys, no merge keys, bounded depth. Scalars follow YAML 1.2's
+core schema, so that `on`, `no` and `2026-01-02` are the text that they look like; numbers that
+readers disagree about (`010`, `1_000`) stay text, and are then refused where a number belongs.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from sits.spec._errors import SpecError
+
+MAX_DEPTH = 32
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?")
+_WORDS: Mapping[str, bool | None] = {
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys(("null", "Null", "NULL", "~", ""), None),
+}
+
+Path = tuple[str | int, ...]
+
+
+@dataclass
+class Document:
+    """The value of a file, the line of each path in it, and its scalars as written."""
+
+    value: Any = None
+    lines: dict[Path, int] = field(default_factory=dict)
+    written: dict[Path, str] = field(default_factory=dict)
+
+    def line_of(self, path: Path) -> int | None:
+        """Return the line of `path`, or of the nearest part around it."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path)
+
+
+def read_yaml(text: str, source: str) -> Document:
+    """Read the one document in `text`.
+
+    Raises:
+        SpecError: it is not one plain document.
+    """
+    try:
+        return _Reader(text, source).read()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        problem = error.problem or error.context or "cannot be read"
+        raise SpecError(
+            f"is not YAML: {problem}; correct this line, or quote the text",
+            source=source,
+            line=mark.line + 1 if mark else None,
+        ) from error
+    except yaml.YAMLError as error:
+        raise SpecError(f"is not YAML: {_first_line(error)}", source=source) from error
+
+
+class _Reader:
+    def __init__(self, text: str, source: str) -> None:
+        self._source = source
+        self._document = Document()
+        self._events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)
+
+    def read(self) -> Document:
+        documents = 0
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    raise self._error(
+                        event, (), "has more than one document; expected one: remove the '---'"
+                    )
+                self._document.value = self._value(next(self._events), (), 0)
+        return self._document
+
+    def _value(self, event: Any, path: Path, depth: int) -> Any:
+        self._refuse_cleverness(event, path)
+        if depth > MAX_DEPTH:
+            raise self._error(event, (), f"is nested over {MAX_DEPTH} levels deep; flatten it")
+        self._document.lines.setdefault(path, event.start_mark.line + 1)
+        if isinstance(event, yaml.ScalarEvent):
+            self._document.written[path] = event.value
+            return _scalar(event.value) if not event.style else event.value
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self._sequence(path, depth)
+        return self._mapping(path, depth)
+
+    def _sequence(self, path: Path, depth: int) -> list[Any]:
+        values: list[Any] = []
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            values.append(self._value(event, (*path, len(values)), depth + 1))
+        return values
+
+    def _mapping(self, path: Path, depth: int) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            key = self._key(event, path)
+            if key in values:
+                first = self._document.lines[(*path, key)]
+                raise self._error(
+                    event, (*path, key), f"is given twice, first on line {first}; remove one"
+                )
+            self._document.lines[(*path, key)] = event.start_mark.line + 1
+            values[key] = self._value(next(self._events), (*path, key), depth + 1)
+        return values
+
+    def _key(self, event: Any, path: Path) -> str:
+        self._refuse_cleverness(event, path)
+        if not isinstance(event, yaml.ScalarEvent):
+            raise self._error(event, path, "has a list or mapping as a key; expected a name")
+        if not event.style and event.value == "<<":
+            raise self._error(
+                event, path, "has a merge key ('<<'); write the fields out where they belong"
+            )
+        return str(event.value)
+
+    def _refuse_cleverness(self, event: Any, path: Path) -> None:
+        if getattr(event, "anchor", None) is not None:
+            kind = "alias (*" if isinstance(event, yaml.AliasEvent) else "anchor (&"
+            raise self._error(
+                event,
+                path,
+                f"has the {kind}{event.anchor}); write the value out where it belongs",
+            )
+        if getattr(event, "tag", None) is not None:
+            raise self._error(event, path, f"has the tag {event.tag}; remove it")
+
+    def _error(self, event: Any, path: Path, problem: str) -> SpecError:
+        return SpecError(
+            problem, source=self._source, line=event.start_mark.line + 1, field=dotted(path)
+        )
+
+
+def _scalar(text: str) -> Any:
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if len(text) <= 40 and _FLOAT.fullmatch(text):
+        return float(text)
+    return text
+
+
+def dotted(path: tuple[Any, ...]) -> str:
+    """Return a path the way people write it: `scale.min_instances`, `tags[0]`."""
+    words = ""
+    for part in path:
+        if isinstance(part, int):
+            words += f"[{part}]"
+        else:
+            name = str(part) if str(part).isprintable() else ascii(part)
+            words += f".{name}" if words else name
+    return words
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or ["cannot be read"])[0]

@@ -1,0 +1,159 @@
+"""A deterministic engine without a model: it answers with the words of the last message.
+
+Tokens are bytes, and a few control tokens after them. So every expected answer is known from
+the request alone, characters outside ASCII are split over tokens as in real models, and a test
+that mixes up two sequences sees it. It keeps the calls' rules through the same `SequenceTable`
+as the real engine.
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sits.runtime.engine import (
+    EngineError,
+    Feed,
+    ModelInfo,
+    ModelLoadError,
+    PoolShape,
+    SequenceTable,
+)
+from sits.wire import Sampling
+
+_CONTROL = ("<|end|>", "<|system|>", "<|user|>", "<|assistant|>")
+_END, _USER, _ASSISTANT = 256, 258, 259
+_TEMPLATE = (
+    "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+@dataclass(frozen=True)
+class FakeBehaviour:
+    """How a fake model misbehaves, for tests of faults and of time.
+
+    Attributes:
+        step_s: how long each step takes, as a real one would.
+        load_error: why loading fails, if it shall.
+        step_error: why every step fails, if it shall.
+    """
+
+    step_s: float = 0.0
+    load_error: str = ""
+    step_error: str = ""
+
+
+def load_fake(path: str) -> "FakeModel":
+    """Make a fake model; a file that ends in `.json` holds its `FakeBehaviour`.
+
+    Raises:
+        ModelLoadError: that behaviour says so.
+    """
+    if not path.endswith(".json"):
+        return FakeModel()
+    return FakeModel(FakeBehaviour(**json.loads(Path(path).read_text(encoding="utf-8"))))
+
+
+class FakeModel:
+    """See `sits.runtime.engine.Model`."""
+
+    def __init__(self, behaviour: FakeBehaviour | None = None) -> None:
+        self.behaviour = behaviour or FakeBehaviour()
+        if self.behaviour.load_error:
+            raise ModelLoadError(self.behaviour.load_error)
+        self.info = ModelInfo(
+            trained_context_tokens=4096,
+            vocabulary_tokens=256 + len(_CONTROL),
+            chat_template=_TEMPLATE,
+            bos_token=None,
+            bos_text="",
+            eos_text=_CONTROL[0],
+            control_texts=_CONTROL,
+        )
+
+    def tokenize(self, text: str, *, parse_special: bool) -> list[int]:
+        """See `Model.tokenize`: one token for each byte."""
+        if not parse_special:
+            return list(text.encode("utf-8", "replace"))
+        tokens: list[int] = []
+        while text:
+            found = [(text.find(c), i) for i, c in enumerate(_CONTROL) if c in text]
+            at, index = min(found, default=(len(text), -1))
+            tokens += text[:at].encode("utf-8", "replace")
+            if index >= 0:
+                tokens.append(256 + index)
+                at += len(_CONTROL[index])
+            text = text[at:]
+        return tokens
+
+    def token_bytes(self, token: int) -> bytes:
+        """See `Model.token_bytes`."""
+        if not 0 <= token < self.info.vocabulary_tokens:
+            raise EngineError(
+                f"token {token} is not in the vocabulary of {self.info.vocabulary_tokens}"
+            )
+        return bytes([token]) if token < 256 else b""
+
+    def is_end(self, token: int) -> bool:
+        """See `Model.is_end`."""
+        return token == _END
+
+    def make_engine(self, shape: PoolShape) -> "FakeEngine":
+        """See `Model.make_engine`."""
+        return FakeEngine(self, shape)
+
+    def close(self) -> None:
+        """See `Model.close`. There is nothing to give back."""
+
+
+class FakeEngine:
+    """See `sits.runtime.engine.Engine`."""
+
+    def __init__(self, model: FakeModel, shape: PoolShape) -> None:
+        self.shape = shape
+        self._behaviour = model.behaviour
+        self._table = SequenceTable(shape, model.info.vocabulary_tokens)
+        self._tokens: dict[int, list[int]] = {}
+
+    def open(self, sequence: int, sampling: Sampling) -> None:
+        """See `Engine.open`. The answer is the same for every sampling."""
+        self._table.open(sequence)
+        self._tokens[sequence] = []
+
+    def step(self, feeds: Sequence[Feed]) -> list[int]:
+        """See `Engine.step`."""
+        self._table.check(feeds)
+        if self._behaviour.step_s:
+            time.sleep(self._behaviour.step_s)
+        if self._behaviour.step_error:
+            raise EngineError(self._behaviour.step_error)
+        self._table.advance(feeds)
+        for feed in feeds:
+            self._tokens[feed.sequence] += feed.tokens
+        return [_next_token(self._tokens[feed.sequence]) for feed in feeds if feed.sample]
+
+    def close(self, sequence: int) -> None:
+        """See `Engine.close`."""
+        if self._table.close(sequence):
+            del self._tokens[sequence]
+
+    def shutdown(self) -> None:
+        """See `Engine.shutdown`."""
+        for sequence in list(self._tokens):
+            self.close(sequence)
+
+
+def _next_token(tokens: list[int]) -> int:
+    """Return what comes after `tokens`: the next byte of the last message, then the end."""
+    if _ASSISTANT not in tokens:
+        return _END
+    answer_at = len(tokens) - tokens[::-1].index(_ASSISTANT)
+    said = tokens[: answer_at - 1]
+    if _USER not in said:
+        return _END
+    message = said[len(said) - said[::-1].index(_USER) :]
+    message = message[: message.index(_END)] if _END in message else message
+    done = len(tokens) - answer_at
+    return message[done] if done < len(message) else _END

@@ -1,0 +1,73 @@
+"""Demand up, routing table down, between a gateway and control."""
+
+import msgspec
+
+from sits.wire._host import Tier
+
+
+class RoutedInstance(msgspec.Struct, frozen=True):
+    """An instance that may be given requests."""
+
+    instance: str
+    endpoint: str
+    tier: Tier
+    capacity: int
+
+
+class UnitRoute(msgspec.Struct, frozen=True):
+    """What a gateway needs to serve one unit.
+
+    Attributes:
+        created_s: Unix seconds of the first deploy.
+        system: the unit's constant system prompt, if any.
+        template: the unit's prompt template for `/iu/NAME/v1/query`, if any.
+        refusal: why the unit cannot serve at all, in words for the caller; None when it can
+            (also at zero instances: the first request starts one).
+        hold_s: how long a request may wait for an instance.
+        queue_limit: how many requests may wait at once; the next is answered 429.
+    """
+
+    name: str
+    tenant: str
+    revision: str
+    model: str
+    created_s: int
+    system: str | None
+    template: str | None
+    instances: tuple[RoutedInstance, ...]
+    refusal: str | None
+    hold_s: float
+    queue_limit: int
+
+
+class KeyRecord(msgspec.Struct, frozen=True):
+    """A key as it is stored: its public id and the hash of its secret, in hex."""
+
+    key_id: str
+    secret_hash: str
+    tenant: str
+
+
+class Table(msgspec.Struct, frozen=True, tag="table"):
+    """Everything that a gateway routes by. Always whole; a newer one replaces the older."""
+
+    version: int
+    units: tuple[UnitRoute, ...]
+    keys: tuple[KeyRecord, ...]
+
+
+class UnitLoad(msgspec.Struct, frozen=True):
+    """A unit's requests at one gateway, right now."""
+
+    waiting: int
+    running: int
+
+
+class Load(msgspec.Struct, frozen=True, tag="load"):
+    """The demand at one gateway. Whole and level-triggered: a unit not named has none."""
+
+    units: dict[str, UnitLoad]
+
+
+ToControl = Load
+FromControl = Table

@@ -1,0 +1,142 @@
+"""Hosts, templates and instances, between control, the node and the base hosts.
+
+Control knows an instance by a name that it chose and by `Instance`; process ids stay with
+whoever started the process.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Tier(StrEnum):
+    """How warm a start was: what was already there when the request arrived."""
+
+    HOT = "hot"
+    WARM = "warm"
+    COOL = "cool"
+    COLD = "cold"
+
+
+class Instance(msgspec.Struct, frozen=True):
+    """Something that answers requests of one unit.
+
+    Attributes:
+        endpoint: path of the unix socket on which it speaks `ToWorker`/`FromWorker`.
+        tier: how warm its start was.
+        capacity: how many requests it runs at once.
+    """
+
+    endpoint: str
+    tier: Tier
+    capacity: int
+
+
+# control -> host
+
+
+class OpenTemplate(msgspec.Struct, frozen=True, tag="open_template"):
+    """Makes a tenant's template, so that its instances start warm. Idempotent."""
+
+    tenant: str
+
+
+class StartInstance(msgspec.Struct, frozen=True, tag="start_instance"):
+    """Starts one instance for a tenant (and its template first, if there is none)."""
+
+    instance: str
+    tenant: str
+    unit: str
+
+
+class StopInstance(msgspec.Struct, frozen=True, tag="stop_instance"):
+    """Takes no new requests, lets running ones finish for `drain_s` seconds, then ends."""
+
+    instance: str
+    drain_s: float
+
+
+# host -> control
+
+
+class HostReady(msgspec.Struct, frozen=True, tag="host_ready"):
+    """The model is loaded. Sent first on every connection."""
+
+    context_tokens: int
+    trained_context_tokens: int
+
+
+class TemplateReady(msgspec.Struct, frozen=True, tag="template_ready"):
+    """A tenant's instances now start warm."""
+
+    tenant: str
+
+
+class TemplateFailed(msgspec.Struct, frozen=True, tag="template_failed"):
+    """A tenant's template could not be made or has ended."""
+
+    tenant: str
+    message: str
+
+
+class InstanceReady(msgspec.Struct, frozen=True, tag="instance_ready"):
+    """The instance answers requests."""
+
+    instance: str
+    value: Instance
+
+
+class InstanceGone(msgspec.Struct, frozen=True, tag="instance_gone"):
+    """The instance has ended (or never came up).
+
+    `code` is `stopped` when it was asked to, else `start_failed` or `instance_lost`.
+    """
+
+    instance: str
+    code: str
+    message: str
+
+
+ToHost = OpenTemplate | StartInstance | StopInstance
+FromHost = HostReady | TemplateReady | TemplateFailed | InstanceReady | InstanceGone
+
+
+# control, CLI -> node
+
+
+class StartHost(msgspec.Struct, frozen=True, tag="start_host"):
+    """Starts the base host of one model file, by exec. Idempotent."""
+
+    host: str
+    model_path: str
+
+
+class StopHost(msgspec.Struct, frozen=True, tag="stop_host"):
+    """Ends a base host and everything forked from it."""
+
+    host: str
+
+
+class Shutdown(msgspec.Struct, frozen=True, tag="shutdown"):
+    """Ends the whole platform, as Ctrl-C does."""
+
+
+# node -> control
+
+
+class HostUp(msgspec.Struct, frozen=True, tag="host_up"):
+    """The host process runs and will listen on `endpoint` (a unix socket) when it has loaded."""
+
+    host: str
+    endpoint: str
+
+
+class HostDown(msgspec.Struct, frozen=True, tag="host_down"):
+    """The host process has ended; `message` says how, with the last lines that it wrote."""
+
+    host: str
+    message: str
+
+
+ToNode = StartHost | StopHost | Shutdown
+FromNode = HostUp | HostDown

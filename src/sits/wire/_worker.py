@@ -1,0 +1,136 @@
+"""One request's life, between a gateway and a worker."""
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+
+class Stage(StrEnum):
+    """Whose delay a piece carries."""
+
+    PREFILL = "prefill"
+    DECODE = "decode"
+
+
+class FinishReason(StrEnum):
+    """Why a generation ended; the values are OpenAI's."""
+
+    STOP = "stop"
+    LENGTH = "length"
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """What one engine step added to one answer.
+
+    Attributes:
+        seq: 0 for a request's first piece, then one more for each: a gap is a loss.
+        text: whole UTF-8 characters; may be empty while a character or a possible stop
+            string is incomplete.
+        tokens: ids of the tokens that this piece accounts for, in order.
+        stage: whose delay `delay_us` is.
+        delay_us: microseconds since the request's previous piece, or since it was admitted.
+    """
+
+    seq: int
+    text: str
+    tokens: tuple[int, ...]
+    stage: Stage
+    delay_us: int
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One turn of a conversation. `role` is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+class ChatPrompt(msgspec.Struct, frozen=True, tag="chat"):
+    """A conversation, rendered by the model's own chat template in the worker."""
+
+    messages: tuple[Message, ...]
+
+
+class TemplatePrompt(msgspec.Struct, frozen=True, tag="template"):
+    """A unit's prompt template and a caller's inputs, rendered in the worker.
+
+    Rendering happens where only the tenant's own work can be held up by a bad template.
+    """
+
+    template: str
+    inputs: dict[str, Any]
+    system: str | None = None
+
+
+class Sampling(msgspec.Struct, frozen=True):
+    """How the next token is drawn. A temperature of 0 is greedy and ignores the rest."""
+
+    temperature: float = 0.8
+    top_p: float = 0.95
+    min_p: float = 0.05
+    seed: int | None = None
+
+
+class Generate(msgspec.Struct, frozen=True, tag="generate"):
+    """Asks for an answer.
+
+    Attributes:
+        request_id: the request's one id for its whole life.
+        stop: texts at which the answer ends; none of them is part of the answer.
+        max_tokens: at most so many tokens; None: as many as the context has room for.
+    """
+
+    request_id: str
+    prompt: ChatPrompt | TemplatePrompt
+    sampling: Sampling = Sampling()
+    stop: tuple[str, ...] = ()
+    max_tokens: int | None = None
+
+
+class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
+    """Ends a request within one token; nothing more is sent for it."""
+
+    request_id: str
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What a request took, in tokens."""
+
+    prompt_tokens: int
+    completion_tokens: int
+
+
+class Emitted(msgspec.Struct, frozen=True, tag="emitted"):
+    """One piece of one request's answer."""
+
+    request_id: str
+    piece: Piece
+
+
+class Finished(msgspec.Struct, frozen=True, tag="finished"):
+    """The answer is whole."""
+
+    request_id: str
+    reason: FinishReason
+    usage: Usage
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """The request ended without a whole answer.
+
+    Attributes:
+        code: stable: `context_length_exceeded`, `invalid_prompt`, `overloaded`, `draining`,
+            `instance_lost`, `engine_error`.
+        message: what was given, what was expected, what to do.
+        retryable: another instance, or a later try, may do better.
+    """
+
+    request_id: str
+    code: str
+    message: str
+    retryable: bool = False
+
+
+ToWorker = Generate | Cancel
+FromWorker = Emitted | Finished | Failed

@@ -1,0 +1,296 @@
+"""What every host owes, whether it makes instances by fork or is resident.
+
+Real processes, started as the node starts them; the fake engine keeps it fast.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from sits.runtime.host import HostSettings
+from sits.wire import (
+    Cancel,
+    ChatPrompt,
+    Emitted,
+    Failed,
+    Finished,
+    FinishReason,
+    FromHost,
+    FromWorker,
+    Generate,
+    HostReady,
+    Instance,
+    InstanceGone,
+    InstanceReady,
+    Message,
+    OpenTemplate,
+    StartInstance,
+    StopInstance,
+    TemplateFailed,
+    TemplateReady,
+    Tier,
+    Usage,
+)
+from tests.links import Link, wait_for
+from tests.processes import children, end, is_running
+
+STEP_S = 0.002
+
+
+class Host:
+    """A host process and a control's link to it."""
+
+    def __init__(self, directory: Path, *, resident: bool) -> None:
+        behaviour = directory / "model.json"
+        behaviour.write_text(json.dumps({"step_s": STEP_S}))
+        self.settings = HostSettings(
+            model_path=str(behaviour),
+            endpoint=str(directory / "host.sock"),
+            run_dir=str(directory / "i"),
+            parent_pid=os.getpid(),
+            engine="sits.testing:load_fake",
+            resident=resident,
+            sequences=2,
+        )
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "sits.runtime.host", msgspec.json.encode(self.settings)],
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        )
+        self._links: list[Link] = []
+        self.link = self.connect(self.settings.endpoint, FromHost)
+
+    def connect(self, endpoint: str, types: Any = FromWorker) -> Link:
+        link = Link(endpoint, types)
+        self._links.append(link)
+        return link
+
+    def start(self, name: str, tenant: str = "acme") -> Instance:
+        self.link.send(StartInstance(name, tenant, "chat"))
+        ready = self.link.next(InstanceReady)
+        assert ready.instance == name
+        value = ready.value
+        assert isinstance(value, Instance)
+        return value
+
+    def close(self) -> None:
+        for link in self._links:
+            link.close()
+        end(self.process)
+
+
+@pytest.fixture(params=["fork", "resident"])
+def host(request: pytest.FixtureRequest) -> Iterator[Host]:
+    # Not tmp_path: a unix socket's path has at most 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="sits-") as directory:
+        host = Host(Path(directory), resident=request.param == "resident")
+        yield host
+        host.close()
+
+
+@pytest.fixture
+def forked() -> Iterator[Host]:
+    with tempfile.TemporaryDirectory(prefix="sits-") as directory:
+        host = Host(Path(directory), resident=False)
+        yield host
+        host.close()
+
+
+def ask(words: str, request_id: str = "r1", max_tokens: int | None = None) -> Generate:
+    return Generate(request_id, ChatPrompt((Message("user", words),)), max_tokens=max_tokens)
+
+
+def answer(worker: Link) -> tuple[str, Finished]:
+    text, seq = "", 0
+    while True:
+        event = worker.next()
+        if isinstance(event, Finished):
+            return text, event
+        assert isinstance(event, Emitted)
+        assert event.piece.seq == seq
+        seq += 1
+        text += event.piece.text
+
+
+def test_says_first_what_it_serves(host: Host) -> None:
+    assert host.link.next() == HostReady(2048, 4096)
+
+
+def test_an_instance_answers_on_its_own_socket(host: Host) -> None:
+    worker = host.connect(host.start("chat-1").endpoint)
+    worker.send(ask("Grüße 😀"))
+    text, finished = answer(worker)
+    assert text == "Grüße 😀"
+    # One token for each byte; the words have 12, and three marks stand around them.
+    assert finished == Finished("r1", FinishReason.STOP, Usage(12 + 3, 12))
+
+
+def test_tells_how_warm_each_start_was(host: Host) -> None:
+    assert host.start("a-1", tenant="a").tier is Tier.COOL
+    assert host.start("a-2", tenant="a").tier is Tier.WARM
+    host.link.send(OpenTemplate("b"))
+    assert host.link.next(TemplateReady) == TemplateReady("b")
+    assert host.start("b-1", tenant="b").tier is Tier.WARM
+
+
+def test_runs_as_many_requests_at_once_as_it_says(host: Host) -> None:
+    value = host.start("chat-1")
+    assert value.capacity == 2
+    worker = host.connect(value.endpoint)
+    for name in ("one", "two", "three"):
+        worker.send(ask(name * 5, request_id=name))
+    texts = {"one": "", "two": "", "three": ""}
+    ended = []
+    while len(ended) < 3:
+        event = worker.next()
+        if isinstance(event, Emitted):
+            texts[event.request_id] += event.piece.text
+        else:
+            ended.append(event.request_id)
+    assert texts == {name: name * 5 for name in texts}
+
+
+def test_a_cancelled_request_says_nothing_more(host: Host) -> None:
+    worker = host.connect(host.start("chat-1").endpoint)
+    worker.send(ask("x" * 500))
+    worker.next(Emitted)
+    worker.send(Cancel("r1"))
+    worker.send(ask("after", request_id="r2"))
+    text = ""
+    while not isinstance(event := worker.next(), Finished):
+        text += event.piece.text if event.request_id == "r2" else ""
+    assert (event.request_id, text) == ("r2", "after")
+
+
+def test_a_gateway_that_leaves_frees_its_places(host: Host) -> None:
+    endpoint = host.start("chat-1").endpoint
+    gone = host.connect(endpoint)
+    for name in ("a", "b"):
+        gone.send(ask("x" * 1500, request_id=name))
+    gone.next(Emitted)
+    gone.close()
+    worker = host.connect(endpoint)
+    worker.send(ask("free"))
+    assert answer(worker)[0] == "free"
+
+
+def test_refuses_a_prompt_that_does_not_fit_with_both_numbers(host: Host) -> None:
+    worker = host.connect(host.start("chat-1").endpoint)
+    worker.send(ask("x" * 3000))
+    failed = worker.next()
+    assert isinstance(failed, Failed)
+    assert failed.code == "context_length_exceeded"
+    assert "3003" in failed.message
+    assert "2048" in failed.message
+
+
+def test_a_drained_instance_finishes_and_takes_nothing_new(host: Host) -> None:
+    worker = host.connect(host.start("chat-1").endpoint)
+    worker.send(ask("y" * 40))
+    worker.next(Emitted)
+    host.link.send(StopInstance("chat-1", drain_s=10.0))
+    worker.send(ask("late", request_id="r2"))
+    rest = []
+    while not isinstance(event := worker.next(), Finished):
+        rest.append(event)
+    late = [e for e in rest if isinstance(e, Failed)]
+    # The order and the request race: it is refused, or it was there first and is finished.
+    assert all((e.code, e.retryable) == ("draining", True) for e in late)
+    gone = host.link.next(InstanceGone)
+    assert (gone.instance, gone.code) == ("chat-1", "stopped")
+
+
+def test_a_drain_that_takes_too_long_ends_with_an_error(host: Host) -> None:
+    worker = host.connect(host.start("chat-1").endpoint)
+    worker.send(ask("z" * 1500))
+    worker.next(Emitted)
+    host.link.send(StopInstance("chat-1", drain_s=0.05))
+    failed = worker.next((Failed, Finished))
+    assert isinstance(failed, Failed)
+    assert (failed.code, failed.retryable) == ("instance_lost", True)
+    assert host.link.next(InstanceGone).code == "stopped"
+
+
+def test_a_control_that_comes_back_is_told_what_there_is(host: Host) -> None:
+    value = host.start("chat-1")
+    host.link.close()
+    again = host.connect(host.settings.endpoint, FromHost)
+    assert isinstance(again.next(), HostReady)
+    assert again.next(TemplateReady) == TemplateReady("acme")
+    assert again.next(InstanceReady) == InstanceReady("chat-1", value)
+
+
+def test_starting_what_is_there_and_stopping_what_is_not_change_nothing(host: Host) -> None:
+    host.start("chat-1")
+    host.link.send(StartInstance("chat-1", "acme", "chat"))
+    host.link.send(StopInstance("never-was", drain_s=1.0))
+    assert host.link.next(InstanceGone).instance == "never-was"
+
+
+def test_a_killed_worker_is_told_and_its_gateway_sees_the_end(forked: Host) -> None:
+    worker = forked.connect(forked.start("chat-1").endpoint)
+    worker.send(ask("x" * 1000))
+    worker.next(Emitted)
+    (template,) = children(forked.process.pid)
+    (pid,) = children(template)
+    os.kill(pid, signal.SIGKILL)
+    gone = forked.link.next(InstanceGone)
+    assert (gone.code, gone.message) == ("instance_lost", "killed by SIGKILL")
+    with pytest.raises(AssertionError, match="closed"):
+        worker.next(Finished)
+    assert forked.start("chat-2").tier is Tier.WARM
+
+
+def test_a_killed_template_takes_its_workers_along_and_is_told(forked: Host) -> None:
+    forked.start("chat-1")
+    (template,) = children(forked.process.pid)
+    (worker,) = children(template)
+    os.kill(template, signal.SIGKILL)
+    assert forked.link.next(InstanceGone).code == "instance_lost"
+    assert "SIGKILL" in forked.link.next(TemplateFailed).message
+    wait_for(lambda: not is_running(worker), "the worker was orphaned", within_s=2.0)
+    assert forked.start("chat-2").tier is Tier.COOL
+
+
+def test_a_killed_host_leaves_no_process(forked: Host) -> None:
+    forked.start("chat-1")
+    forked.start("chat-2", tenant="other")
+    templates = children(forked.process.pid)
+    family = templates + [pid for template in templates for pid in children(template)]
+    assert len(family) == 4
+    forked.process.kill()
+    wait_for(lambda: not any(map(is_running, family)), "orphans", within_s=2.0)
+
+
+def test_a_tenants_template_does_not_hold_another_tenants_prompt(forked: Host) -> None:
+    secret = "tangerine-zeppelin-4711"
+    worker = forked.connect(forked.start("a-1", tenant="a").endpoint)
+    worker.send(ask(secret))
+    assert answer(worker)[0] == secret
+    forked.start("b-1", tenant="b")
+    family = children(forked.process.pid)
+    others = [forked.process.pid, *family, *children(family[1])]
+    assert not any(secret.encode() in memory_of(pid) for pid in others)
+    assert secret.encode() in memory_of(children(family[0])[0])
+
+
+def memory_of(pid: int) -> bytes:
+    """Return what is in the private writable memory of a process."""
+    parts = []
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in maps:
+            span, mode, *_rest = line.split()
+            if not mode.startswith("rw") or "[v" in line:
+                continue
+            start, stop = (int(x, 16) for x in span.split("-"))
+            memory.seek(start)
+            parts.append(memory.read(stop - start) or b"")
+    return b"".join(parts)

@@ -1,0 +1,265 @@
+"""A node, a host and a gateway that speak the wire, a clock that stands still, and a record.
+
+Everything runs in one event loop. Nothing waits for time to pass: `Record.until` wakes at each
+thing that is recorded, and gives up after five real seconds.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.abc
+import httpx2
+
+from sits.control import Deps, Settings, run
+from sits.models import ModelError, ModelFile
+from sits.spec import ModelReference
+from sits.wire import (
+    Channel,
+    FromControl,
+    HostDown,
+    HostReady,
+    HostUp,
+    Instance,
+    InstanceGone,
+    InstanceReady,
+    Load,
+    OpenTemplate,
+    StartHost,
+    StartInstance,
+    StopHost,
+    StopInstance,
+    Table,
+    TemplateReady,
+    Tier,
+    ToHost,
+    ToNode,
+    UnitLoad,
+    UnitRoute,
+    connect,
+    serve,
+)
+
+GIVE_UP_S = 5.0
+CAPACITY = 4
+
+
+class VirtualClock:
+    """Stands still until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+        self._moved = anyio.Event()
+
+    def monotonic_s(self) -> float:
+        return self.now_s
+
+    def unix_s(self) -> float:
+        return 1_800_000_000.0 + self.now_s
+
+    async def sleep_until(self, when_s: float) -> None:
+        while self.now_s < when_s:
+            await self._moved.wait()
+
+    def advance(self, seconds: float) -> None:
+        self.now_s += seconds
+        moved, self._moved = self._moved, anyio.Event()
+        moved.set()
+
+
+class Record:
+    """What was said, in order, by everyone."""
+
+    def __init__(self) -> None:
+        self.entries: list[Any] = []
+        self._changed = anyio.Event()
+
+    def add(self, entry: Any) -> None:
+        self.entries.append(entry)
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        return [entry for entry in self.entries if isinstance(entry, kind)]
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        with anyio.fail_after(GIVE_UP_S):
+            while not holds():
+                await self._changed.wait()
+
+
+@dataclass
+class FakeHost:
+    """Makes everything at once, unless it is told to hold starts or to fail them."""
+
+    record: Record
+    directory: Path
+    hold_starts: bool = False
+    fail_starts: bool = False
+    channels: list[Channel[Any]] = field(default_factory=list)
+
+    async def handle(self, channel: Channel[Any]) -> None:
+        self.channels.append(channel)
+        await channel.send(HostReady(2048, 2048))
+        async for message in channel:
+            self.record.add(message)
+            match message:
+                case OpenTemplate(tenant=tenant):
+                    await channel.send(TemplateReady(tenant))
+                case StartInstance(instance=name):
+                    if self.fail_starts:
+                        await channel.send(InstanceGone(name, "start_failed", "no memory"))
+                    elif not self.hold_starts:
+                        await self.finish_start(name)
+                case StopInstance(instance=name):
+                    await channel.send(InstanceGone(name, "stopped", ""))
+
+    async def finish_start(self, name: str) -> None:
+        endpoint = str(self.directory / f"{name}.sock")
+        value = Instance(endpoint, Tier.WARM, CAPACITY)
+        await self.channels[-1].send(InstanceReady(name, value))
+
+
+class FakeNode:
+    """Starts fake hosts, in this event loop."""
+
+    def __init__(self, record: Record, directory: Path, group: anyio.abc.TaskGroup) -> None:
+        self.record = record
+        self.hosts: dict[str, FakeHost] = {}
+        self.host_starts_hold = False
+        self._directory = directory
+        self._group = group
+        self._scopes: dict[str, anyio.CancelScope] = {}
+        self._channel: Channel[Any] | None = None
+
+    async def handle(self, channel: Channel[Any]) -> None:
+        self._channel = channel
+        async for message in channel:
+            self.record.add(message)
+            match message:
+                case StartHost(host=name):
+                    await self._start(name)
+                case StopHost(host=name):
+                    await self.end_host(name, "stopped")
+
+    async def _start(self, name: str) -> None:
+        endpoint = str(self._directory / f"{name}.sock")
+        self.hosts[name] = FakeHost(self.record, self._directory, self.host_starts_hold)
+        await self._group.start(self._serve_host, name, endpoint)
+        assert self._channel is not None
+        await self._channel.send(HostUp(name, endpoint))
+
+    async def _serve_host(
+        self,
+        name: str,
+        endpoint: str,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        with anyio.CancelScope() as scope:
+            self._scopes[name] = scope
+            await serve(endpoint, ToHost, self.hosts[name].handle, task_status=task_status)
+
+    async def end_host(self, name: str, message: str) -> None:
+        if scope := self._scopes.pop(name, None):
+            scope.cancel()
+        assert self._channel is not None
+        await self._channel.send(HostDown(name, message))
+
+
+class FakeGateway:
+    """Records the tables that it is sent; says what load it is told to."""
+
+    def __init__(self, channel: Channel[Table], record: Record) -> None:
+        self._channel = channel
+        self._record = record
+
+    async def read(self) -> None:
+        async with self._channel:
+            async for table in self._channel:
+                self._record.add(table)
+
+    async def say(self, waiting: int = 0, running: int = 0, unit: str = "chat") -> None:
+        await self._channel.send(Load({unit: UnitLoad(waiting, running)}))
+
+    async def leave(self) -> None:
+        await self._channel.aclose()
+
+    def route(self, unit: str = "chat") -> UnitRoute | None:
+        tables = self._record.of(Table)
+        routes = tables[-1].units if tables else ()
+        return next((route for route in routes if route.name == unit), None)
+
+    def serving(self, unit: str = "chat") -> list[str]:
+        route = self.route(unit)
+        return [item.instance for item in route.instances] if route else []
+
+
+def resolve_any(reference: ModelReference, *, home: Path) -> ModelFile:
+    """Find every builtin and nothing else."""
+    if reference.scheme != "builtin":
+        raise ModelError(f"model '{reference}' is not pulled; use builtin://NAME ({home})")
+    return ModelFile(Path("/models") / f"{reference.name}.gguf", reference.name, 1)
+
+
+@dataclass
+class Platform:
+    """A running control with everything around it."""
+
+    settings: Settings
+    clock: VirtualClock
+    record: Record
+    node: FakeNode
+    api: httpx2.AsyncClient
+    group: anyio.abc.TaskGroup
+
+    async def gateway(self) -> FakeGateway:
+        channel = await connect(self.settings.control_socket, FromControl)
+        gateway = FakeGateway(channel, self.record)
+        self.group.start_soon(gateway.read)
+        await self.record.until(lambda: bool(self.record.of(Table)))
+        return gateway
+
+    async def deploy(self, **fields: Any) -> httpx2.Response:
+        unit = {"name": "chat", "model": "builtin://small", **fields}
+        return await self.api.post("/api/v1/units", json=unit)
+
+    def host(self) -> FakeHost:
+        return next(iter(self.node.hosts.values()))
+
+
+@contextlib.contextmanager
+def short_directory() -> Iterator[Path]:
+    """Give a directory whose sockets' paths are short enough (107 bytes)."""
+    with tempfile.TemporaryDirectory(prefix="sits-") as name:
+        yield Path(name)
+
+
+def make_settings(directory: Path, **changes: Any) -> Settings:
+    return Settings(
+        home=str(directory / "home"),
+        node_socket=str(directory / "node.sock"),
+        control_socket=str(directory / "control.sock"),
+        api_socket=str(directory / "api" / "api.sock"),
+        parent_pid=1,
+        public_url="http://127.0.0.1:7480",
+        **changes,
+    )
+
+
+@contextlib.asynccontextmanager
+async def platform(directory: Path, **changes: Any) -> AsyncIterator[Platform]:
+    """Run control among fakes."""
+    settings, clock, record = make_settings(directory, **changes), VirtualClock(), Record()
+    async with anyio.create_task_group() as group:
+        node = FakeNode(record, directory, group)
+        await group.start(serve, settings.node_socket, ToNode, node.handle)
+        await group.start(run, settings, Deps(clock, resolve_any))
+        transport = httpx2.AsyncHTTPTransport(uds=settings.api_socket)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://control") as api:
+            yield Platform(settings, clock, record, node, api, group)
+        group.cancel_scope.cancel()
