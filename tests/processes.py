@@ -23,3 +23,18 @@ def end(process: subprocess.Popen[bytes]) -> None:
     """End a process that the test started."""
     process.kill()
     process.wait(10)
+
+
+def descendants(pid: int) -> dict[str, list[int]]:
+    """Return the ids of a process and all below it, by the name that each gave itself."""
+    found: dict[str, list[int]] = {}
+    todo = [pid]
+    while todo:
+        current = todo.pop()
+        try:
+            name = Path(f"/proc/{current}/comm").read_text().strip()
+            todo += children(current)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        found.setdefault(name, []).append(current)
+    return found

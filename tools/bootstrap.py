@@ -154,7 +154,7 @@ class Environment:
         beside.replace(self._installed)
 
     def pip(self, *words: str) -> list[str]:
-        """Return pip's command line, quiet, with every version pinned."""
+        """Return the command line of the environment's pip."""
         return [str(self.python), "-m", "pip", "--disable-pip-version-check", *words]
 
     def run(self, command: list[str]) -> None:
@@ -167,7 +167,15 @@ class Environment:
             log.write(f"$ {' '.join(command)}\n")
             log.flush()
             done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT, check=False
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=ROOT,
+                # The step holds the lock of `only_one`, too: it may outlive a killed bootstrap,
+                # and must not write beside the next one.
+                close_fds=False,
+                check=False,
             )
         if done.returncode != 0:
             raise BootstrapError(
@@ -264,6 +272,7 @@ def install_packages(environment: Environment, level: str, pins: Mapping[str, st
 def only_one() -> Iterator[None]:
     """Let a second bootstrap of this checkout wait for the first."""
     handle = os.open(ROOT / "tools", os.O_RDONLY)
+    os.set_inheritable(handle, True)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -29,8 +29,7 @@ from pathlib import Path
 from build_progress import BuildProgress, format_duration
 from system_check import find_compilers
 
-# Each flag is in docs/decisions: no OpenMP, because a child forked after the parent decoded
-# with two OpenMP threads hangs.
+# No OpenMP: a child that is forked after its parent decoded with two OpenMP threads hangs.
 CMAKE_FLAGS = (
     "-DGGML_NATIVE=ON",
     "-DGGML_OPENMP=OFF",

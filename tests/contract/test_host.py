@@ -148,7 +148,7 @@ def test_runs_as_many_requests_at_once_as_it_says(host: Host) -> None:
     for name in ("one", "two", "three"):
         worker.send(ask(name * 5, request_id=name))
     texts = {"one": "", "two": "", "three": ""}
-    ended = []
+    ended: list[str] = []
     while len(ended) < 3:
         event = worker.next()
         if isinstance(event, Emitted):
@@ -223,9 +223,8 @@ def test_a_control_that_comes_back_is_told_what_there_is(host: Host) -> None:
     value = host.start("chat-1")
     host.link.close()
     again = host.connect(host.settings.endpoint, FromHost)
-    assert isinstance(again.next(), HostReady)
-    assert again.next(TemplateReady) == TemplateReady("acme")
-    assert again.next(InstanceReady) == InstanceReady("chat-1", value)
+    there = (InstanceReady("chat-1", "acme", "chat", value),)
+    assert again.next() == HostReady(2048, 4096, ("acme",), there)
 
 
 def test_starting_what_is_there_and_stopping_what_is_not_change_nothing(host: Host) -> None:

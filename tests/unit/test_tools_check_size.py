@@ -28,11 +28,17 @@ def test_reports_a_function_that_is_too_long_with_its_line() -> None:
 
 
 def test_counts_keyword_only_and_starred_parameters_but_not_self() -> None:
-    source = "class A:\n    def f(self, a, *, b): ...\n    def g(self, a, *b, **c): ...\n"
+    source = (
+        "class A:\n"
+        "    def f(self, a, *, b): ...\n"
+        "    def g(self, a, *b, **c): ...\n"
+        "    def h(self, *, a, b, c): ...\n"
+    )
 
-    (offence,) = find_offences("m.py", source, SMALL)
+    starred, keyword_only = find_offences("m.py", source, SMALL)
 
-    assert str(offence).startswith("m.py:3: A.g has 3 parameters, at most 2:")
+    assert str(starred).startswith("m.py:3: A.g has 3 parameters, at most 2:")
+    assert str(keyword_only).startswith("m.py:4: A.h has 3 parameters, at most 2:")
 
 
 def test_does_not_count_cls_but_counts_positional_only() -> None:

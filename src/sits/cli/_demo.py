@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _UNIT = Path(__file__).parent / "chat.yaml"
 _QUESTION = "What is the capital of France, and what is it known for?"
 _MAX_TOKENS = 160
+_END_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -69,19 +70,22 @@ def _platform(show: bool) -> Iterator["Api"]:
     """Run a platform on a new home directory and a free port, and end both."""
     from sits.cli._client import Api, local_key
     from sits.cli._up import start_detached
-    from sits.node import load_settings, shut_down
+    from sits.node import load_settings
 
     home = Path(tempfile.mkdtemp(prefix="sits-demo-"))
     flags = {"home": home, "port": 0}
     try:
         began = time.monotonic()
-        node = start_detached(load_settings(flags), flags, parent_pid=os.getpid())
-        if show:
-            say(f"started the platform at {node.url} in {_since(began)}")
-        with Api(node.url, local_key(home)) as api:
-            yield api
+        node, process = start_detached(load_settings(flags), flags, parent_pid=os.getpid())
+        try:
+            if show:
+                say(f"started the platform at {node.url} in {_since(began)}")
+            with Api(node.url, local_key(home)) as api:
+                yield api
+        finally:
+            process.terminate()
+            process.wait(_END_S)
     finally:
-        shut_down(home)
         shutil.rmtree(home, ignore_errors=True)
 
 

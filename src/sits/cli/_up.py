@@ -40,7 +40,7 @@ def up(
     flags = {"home": home, "host": host, "port": port, "behind_proxy": behind_proxy}
     settings = load_settings(flags)
     if detach:
-        node = start_detached(settings, flags)
+        node, _process = start_detached(settings, flags)
         _announce(settings, node, output, "`sits down` ends it")
     else:
         _run_here(settings, parent_pid, output)
@@ -75,7 +75,7 @@ def _run_here(settings: "Settings", parent_pid: int | None, output: Output) -> N
 
 def start_detached(
     settings: "Settings", flags: dict[str, Any], *, parent_pid: int | None = None
-) -> "RunningNode":
+) -> "tuple[RunningNode, subprocess.Popen[bytes]]":
     """Start the platform in a process of its own and return when it takes requests.
 
     Args:
@@ -102,7 +102,7 @@ def start_detached(
             stderr=log,
             start_new_session=True,
         )
-    return _wait_until_ready(settings.home, process, words)
+    return _wait_until_ready(settings.home, process, words), process
 
 
 def _wait_until_ready(home: Path, process: subprocess.Popen[bytes], words: Path) -> "RunningNode":

@@ -4,6 +4,7 @@
     _service    `run(settings, deps)`: owns the task group, the loop and the store
     _links      the wire: the node, the hosts, the gateways
     _world      what is observed: hosts, templates, instances, demand (no I/O)
+    _adopt      what an earlier life of control left running, taken over
     _plan       what is to be done about it, pure: `make_plan(world, wanted, …) -> Plan`
     _lifecycle  the states of hosts and instances, and the only way to change them
     _status     what people are told about a unit, pure

@@ -7,7 +7,7 @@ import sys
 import anyio
 
 from sits._errors import SitsError
-from sits._process import die_with_parent
+from sits._process import die_with_parent, set_process_name
 from sits.control import Settings, SettingsError, decode_settings, run
 from sits.observe import configure_logging
 
@@ -37,6 +37,7 @@ def main(arguments: list[str]) -> int:
         log.error("%s", error)
         return 2
     die_with_parent(settings.parent_pid)
+    set_process_name("sits-control")
     status = 0
     try:
         anyio.run(_run_until_terminated, settings)

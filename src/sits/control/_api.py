@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import anyio
 from fastapi import APIRouter, Depends, FastAPI, Header, Request
@@ -32,12 +32,8 @@ _MAX_BODY_BYTES = 2 * MAX_UNIT_BYTES
 log = logging.getLogger(__name__)
 
 
-class PlatformStatus(Protocol):
-    """Tells the state of the platform."""
-
-    def __call__(self) -> dict[str, object]:
-        """Return it as JSON's types."""
-        ...
+# Gives the state of the platform as JSON's types.
+PlatformStatus = Callable[[], dict[str, object]]
 
 
 def make_app(units: Units, platform_status: PlatformStatus) -> FastAPI:
@@ -110,7 +106,7 @@ def _unit_routes(units: Units) -> APIRouter:
     return router
 
 
-def _status_routes(units: Units, platform_status: Callable[[], dict[str, object]]) -> APIRouter:
+def _status_routes(units: Units, platform_status: PlatformStatus) -> APIRouter:
     router = APIRouter(prefix="/api/v1", tags=["platform"])
 
     @router.get("/status")

@@ -79,19 +79,21 @@ def _read(path: Path) -> str | None:
             f"{path} cannot be read: {error.strerror}; expected a file of this user: remove it "
             "to have a new key made"
         ) from error
-    with open(descriptor, "rb") as file:
-        info = os.fstat(file.fileno())
+    try:
+        info = os.fstat(descriptor)
         if not stat.S_ISREG(info.st_mode):
             raise KeyFileError(f"{path} is not a regular file: remove it")
         if info.st_mode & 0o077:
-            os.fchmod(file.fileno(), 0o600)
+            os.fchmod(descriptor, 0o600)
             log.warning(
                 "the local key could be read by others; its mode is 0600 now: if others use this "
                 "machine, remove the file and restart to have a new key path=%s mode=%04o",
                 path,
                 stat.S_IMODE(info.st_mode),
             )
-        return file.read(_MAX_FILE_BYTES).decode("ascii", "replace").strip()
+        return os.read(descriptor, _MAX_FILE_BYTES).decode("ascii", "replace").strip()
+    finally:
+        os.close(descriptor)
 
 
 def _write(path: Path, text: str) -> None:

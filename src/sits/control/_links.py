@@ -25,8 +25,6 @@ from sits.wire import (
     HostUp,
     InstanceGone,
     InstanceReady,
-    StopHost,
-    StopInstance,
     TemplateFailed,
     TemplateReady,
     WireError,
@@ -47,16 +45,12 @@ class Links:
         world: what events change.
         clock: tells events' times.
         wake: called after each event.
-        drain_s: for instances that nobody here knows.
     """
 
-    def __init__(
-        self, world: World, clock: Clock, wake: Callable[[], None], drain_s: float
-    ) -> None:
+    def __init__(self, world: World, clock: Clock, wake: Callable[[], None]) -> None:
         self._world = world
         self._clock = clock
         self._wake = wake
-        self._drain_s = drain_s
         self._node: Channel[FromNode] | None = None
         self._hosts: dict[str, Channel[FromHost]] = {}
         self._scopes: dict[str, anyio.CancelScope] = {}
@@ -77,7 +71,7 @@ class Links:
                     self._wake()
                     try:
                         async for message in channel:
-                            await self._on_node(message, hosts)
+                            self._on_node(message, hosts)
                             self._wake()
                     except WireError as error:
                         log.warning("link to the node broke error=%s", error)
@@ -87,12 +81,10 @@ class Links:
                 log.warning("link to the node lost; connecting again path=%s", path)
                 await anyio.sleep(_FIRST_RETRY_S)
 
-    async def _on_node(self, message: FromNode, hosts: anyio.abc.TaskGroup) -> None:
+    def _on_node(self, message: FromNode, hosts: anyio.abc.TaskGroup) -> None:
         match message:
             case HostUp(host=name, endpoint=endpoint):
-                if name not in self._world.hosts:
-                    await self._send(self._node, StopHost(name))
-                elif self._world.host_up(name, endpoint):
+                if self._world.host_up(name, endpoint):
                     hosts.start_soon(self._run_host, name, endpoint)
             case HostDown(host=name, message=text):
                 log.info("host down host=%s message=%r", name, text)
@@ -109,7 +101,7 @@ class Links:
                     self._hosts[name] = channel
                     try:
                         async for message in channel:
-                            await self._on_host(name, channel, message)
+                            self._on_host(name, message)
                             self._wake()
                     except WireError as error:
                         problem = str(error)
@@ -122,7 +114,7 @@ class Links:
                     del self._scopes[name]
                     self._hosts.pop(name, None)
 
-    async def _on_host(self, name: str, channel: Channel[FromHost], message: FromHost) -> None:
+    def _on_host(self, name: str, message: FromHost) -> None:
         now_s = self._clock.monotonic_s()
         log.info("event %s host=%s", _words(message), name)
         match message:
@@ -133,8 +125,7 @@ class Links:
             case TemplateFailed(tenant=tenant, message=text):
                 self._world.template_failed(name, tenant, text, now_s)
             case InstanceReady(instance=instance, value=value):
-                if not self._world.instance_ready(name, instance, value):
-                    await self._send(channel, StopInstance(instance, self._drain_s))
+                self._world.instance_ready(name, instance, value)
             case InstanceGone(instance=instance, code=code, message=text):
                 self._world.instance_gone(instance, code, text, now_s)
 

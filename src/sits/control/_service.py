@@ -12,11 +12,13 @@ from pathlib import Path
 import anyio
 import anyio.abc
 
+from sits.control._adopt import adopt_strangers
 from sits.control._api import make_app
 from sits.control._apply import apply_plan
 from sits.control._clock import Clock, SystemClock
 from sits.control._keys import ensure_local_key
 from sits.control._links import Links
+from sits.control._names import Names
 from sits.control._plan import Limits, make_plan
 from sits.control._server import serve_app
 from sits.control._settings import Settings
@@ -91,13 +93,13 @@ class _Control:
         self._world = World()
         epoch = store.next_epoch()
         self._publisher = Publisher(epoch)
-        self._limits = Limits(settings.idle_s, settings.drain_s, _Names(epoch))
+        self._limits = Limits(settings.idle_s, settings.drain_s, Names(epoch))
         self._event = anyio.Event()
         self._started_s = deps.clock.unix_s()
         self.units = Units(
             store, self._world, deps.clock, deps.resolve, settings=settings, wake=self.wake
         )
-        self.links = Links(self._world, deps.clock, self.wake, settings.drain_s)
+        self.links = Links(self._world, deps.clock, self.wake)
 
     def wake(self) -> None:
         self._event.set()
@@ -112,6 +114,7 @@ class _Control:
         """Compare, change the world, tell the gateways, send; return when to do so again."""
         now_s = self._clock.monotonic_s()
         wanted = self.units.wanted()
+        adopt_strangers(self._world, wanted)
         plan = make_plan(self._world, wanted, self._limits, now_s)
         apply_plan(self._world, plan)
         self.units.purge(plan.purge)
@@ -165,15 +168,3 @@ class _Control:
                 for item in self._world.instances.values()
             ],
         }
-
-
-class _Names:
-    """Names instances as `chat-1f3a-0007`: the middle tells one life of control from others."""
-
-    def __init__(self, epoch: int) -> None:
-        self._life = f"{epoch & 0xFFFF:04x}"
-        self._count = 0
-
-    def __call__(self, unit: str) -> str:
-        self._count += 1
-        return f"{unit}-{self._life}-{self._count:04d}"

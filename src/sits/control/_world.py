@@ -17,10 +17,9 @@ from sits.control._lifecycle import (
     Lifecycle,
     State,
 )
+from sits.control._names import UnitKey
 from sits.policy import Backoff, InstanceView, Phase, ScaleState, after_failure
 from sits.wire import Instance, Load
-
-UnitKey = tuple[str, str]  # (tenant, unit's name)
 
 
 class TemplateState(StrEnum):
@@ -64,6 +63,20 @@ class TrackedInstance:
         return InstanceView(self.name, Phase(str(self.life.state)), capacity)
 
 
+@dataclass
+class Stranger:
+    """An instance that runs and was not asked for in this life of control.
+
+    Attributes:
+        told: it has been told to stop, and is waited for.
+    """
+
+    name: str
+    host: str
+    value: Instance
+    told: bool = False
+
+
 class World:
     """Everything that is observed, and memory of failures."""
 
@@ -71,6 +84,7 @@ class World:
         self.node_connected = False
         self.hosts: dict[str, TrackedHost] = {}
         self.instances: dict[str, TrackedInstance] = {}  # oldest first
+        self.strangers: dict[str, Stranger] = {}
         self.scales: dict[UnitKey, ScaleState] = {}
         self.host_backoffs: dict[str, Backoff] = {}
         self.template_backoffs: dict[tuple[str, str], Backoff] = {}  # (host, tenant)
@@ -105,9 +119,13 @@ class World:
                 self._drop_host(host)
 
     def host_up(self, name: str, endpoint: str) -> bool:
-        """A host runs. Returns whether its link is to be opened now."""
-        host = self.hosts.get(name)
-        if host is None or host.life.state not in (HostState.STARTING, HostState.STOPPING):
+        """A host runs. Returns whether its link is to be opened now.
+
+        One that was not asked for was by an earlier life of control: it is taken over, and
+        stopped by the next plan if nothing needs it.
+        """
+        host = self.hosts.setdefault(name, TrackedHost(name, model_path=""))
+        if host.life.state not in (HostState.STARTING, HostState.STOPPING):
             return False  # told again, or about to be stopped
         host.endpoint = endpoint
         return host.life.advance(HostEvent.UP) is HostState.CONNECTING
@@ -152,18 +170,18 @@ class World:
             former = self.template_backoffs.get((host, tenant), Backoff())
             self.template_backoffs[host, tenant] = after_failure(former, message, now_s)
 
-    def instance_ready(self, host: str, name: str, value: Instance) -> bool:
-        """An instance answers. Returns whether it is one of ours (else it is to be stopped)."""
+    def instance_ready(self, host: str, name: str, value: Instance) -> None:
+        """An instance answers. The next plan takes it over, or stops it, if it is a stranger."""
         item = self.instances.get(name)
-        if item is None or item.host != host:
-            return False
-        if item.life.state is not State.READY:
+        if item is None:
+            self.strangers[name] = Stranger(name, host, value)
+        elif item.life.state is not State.READY:
             item.value = value
             item.life.advance(Event.CAME_UP)
-        return True
 
     def instance_gone(self, name: str, code: str, message: str, now_s: float) -> None:
         """An instance has ended; not asked to, it counts as its unit's failure."""
+        self.strangers.pop(name, None)
         item = self.instances.pop(name, None)
         if item is None:
             return
@@ -193,3 +211,6 @@ class World:
             if item.host == host:
                 item.life.advance(Event.ENDED)
                 del self.instances[item.name]
+        for stranger in list(self.strangers.values()):
+            if stranger.host == host:
+                del self.strangers[stranger.name]

@@ -11,7 +11,7 @@ could lose. A request goes down this list, and its answer up:
     _relay         carrying a job out: place, first piece, pieces, end (with _disconnect)
     _activator     the queue of each unit; first come, first served (with the pure _pick)
     _workers       one link to each instance, many requests on it (with _inbox)
-    _render_chat, _render_query     pieces into bytes (pure)
+    _render_chat, _render_query     pieces into bytes (pure; with _event_text)
 
 beside them `_table` (units and keys of now), `_control_link` (table down, demand up), `_proxy`
 (control's API), `_errors` (what callers see), `_exchange` (what the log says), `_settings`.

@@ -11,7 +11,7 @@ import sys
 import anyio
 
 from sits._errors import SitsError
-from sits._process import die_with_parent
+from sits._process import die_with_parent, set_process_name
 from sits.gateway._server import run
 from sits.gateway._settings import Settings, decode_settings
 
@@ -50,6 +50,7 @@ def main() -> int:
     try:
         settings = decode_settings(sys.argv[1])
         die_with_parent(settings.parent_pid)
+        set_process_name("sits-gateway")
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         anyio.run(_serve, settings, backend_options={"use_uvloop": True})
     except* SitsError as failed:

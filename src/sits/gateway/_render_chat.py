@@ -6,6 +6,7 @@ piece to piece is the text alone, and this runs for every piece of every answer.
 
 import msgspec
 
+from sits.gateway._event_text import encode_text
 from sits.gateway._job import Facts
 from sits.wire import FinishReason, Piece, Usage
 
@@ -64,13 +65,15 @@ class ChatRenderer:
         self._facts = facts
         self._include_usage = include_usage
         self._head = (
-            b'data: {"id":' + _encode(self._id) + b',"object":"chat.completion.chunk","created":'
+            b'data: {"id":'
+            + encode_text(self._id)
+            + b',"object":"chat.completion.chunk","created":'
             b"%d"
             % facts.created_s
             + b',"model":'
-            + _encode(facts.unit)
+            + encode_text(facts.unit)
             + b',"system_fingerprint":'
-            + _encode(self._fingerprint)
+            + encode_text(self._fingerprint)
         )
         self._first = self._head + b',"choices":[{"index":0,"delta":{"role":"assistant","content":'
         self._next = self._head + b',"choices":[{"index":0,"delta":{"content":'
@@ -84,10 +87,10 @@ class ChatRenderer:
     def piece(self, piece: Piece) -> bytes:
         """Return the piece's chunk; the first tells the role, and later empty ones are none."""
         if piece.seq == 0:
-            return self._first + _encode(piece.text) + self._tail
+            return self._first + encode_text(piece.text) + self._tail
         if not piece.text:
             return b""
-        return self._next + _encode(piece.text) + self._tail
+        return self._next + encode_text(piece.text) + self._tail
 
     def opening(self) -> bytes:
         """Return the first chunk of an answer without pieces."""

@@ -6,6 +6,7 @@ last has the reason, the usage and no output.
 
 import msgspec
 
+from sits.gateway._event_text import encode_text
 from sits.gateway._job import Facts
 from sits.gateway._render_chat import DONE, ChatUsage, openai_usage
 from sits.wire import FinishReason, Piece, Usage
@@ -34,13 +35,13 @@ class QueryRenderer:
         self._facts = facts
         self._head = (
             b'data: {"id":'
-            + _encode(facts.request_id)
+            + encode_text(facts.request_id)
             + b',"unit":'
-            + _encode(facts.unit)
+            + encode_text(facts.unit)
             + b',"revision":'
-            + _encode(facts.revision)
+            + encode_text(facts.revision)
             + b',"tier":'
-            + _encode(facts.tier)
+            + encode_text(facts.tier)
             + b',"output":'
         )
 
@@ -48,7 +49,7 @@ class QueryRenderer:
         """Return the piece's event; an empty one has none."""
         if not piece.text:
             return b""
-        return self._head + _encode(piece.text) + b',"finish_reason":null,"usage":null}\n\n'
+        return self._head + encode_text(piece.text) + b',"finish_reason":null,"usage":null}\n\n'
 
     def opening(self) -> bytes:
         """Return nothing: this form has no opening."""
@@ -56,7 +57,8 @@ class QueryRenderer:
 
     def closing(self, reason: FinishReason, usage: Usage) -> bytes:
         """Return the event with the reason and the usage, and the end."""
-        return b"data: " + self.whole("", reason, usage) + b"\n\n" + DONE
+        end = b',"finish_reason":' + _encode(reason) + b',"usage":' + _encode(openai_usage(usage))
+        return self._head + b'""' + end + b"}\n\n" + DONE
 
     def whole(self, text: str, reason: FinishReason, usage: Usage) -> bytes:
         """Return the answer as one document."""

@@ -34,11 +34,20 @@ log = logging.getLogger(__name__)
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to whoever runs the process."""
+    """Leaves signals to whoever runs the process, and can be ended in the middle."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         yield
+
+    def cut_off(self) -> None:
+        """Close what is still open. After an ordinary end there is nothing."""
+        for listening in getattr(self, "servers", ()):
+            listening.close()
+        for task in list(self.server_state.tasks):
+            task.cancel()
+        for connection in list(self.server_state.connections):
+            connection.transport.close()
 
 
 class Gateway:
@@ -126,7 +135,11 @@ async def run(
             group.start_soon(_drain_when, stop, gateway, server, settings.drain_s)
         log.info("event=listening url=http://%s:%d", settings.host, port)
         task_status.started(port)
-        await server.serve([listener])
+        try:
+            await server.serve([listener])
+        finally:
+            server.cut_off()
+            listener.close()
         log.info("event=stopped pieces=%d", gateway.pieces)
         group.cancel_scope.cancel()
 
@@ -141,8 +154,6 @@ async def _drain_when(stop: anyio.Event, gateway: Gateway, server: _Server, drai
     gateway.activator.fail_running(error.error_code, error.message)
     await anyio.sleep(_LAST_WORDS_S)
     server.force_exit = True
-    for task in list(server.server_state.tasks):
-        task.cancel()
 
 
 def _listen(settings: Settings) -> socket.socket:
@@ -151,14 +162,26 @@ def _listen(settings: Settings) -> socket.socket:
         inherited.setblocking(False)
         return inherited
     try:
-        family, *_, address = socket.getaddrinfo(
+        family, kind, protocol, _, address = socket.getaddrinfo(
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        listener = socket.create_server(address, family=family, backlog=_BACKLOG)
+        # With its protocol named: asyncio sets TCP_NODELAY on no other's connections.
+        listener = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise SettingsError(
-            f"the gateway cannot listen on {settings.host}:{settings.port}: {error}; stop what "
-            "listens there, or choose another port"
-        ) from error
-    listener.setblocking(False)
+        raise _cannot_listen(settings, error) from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setblocking(False)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise _cannot_listen(settings, error) from error
     return listener
+
+
+def _cannot_listen(settings: Settings, error: OSError) -> SettingsError:
+    return SettingsError(
+        f"the gateway cannot listen on {settings.host}:{settings.port}: {error}; stop what "
+        "listens there, or choose another port"
+    )

@@ -92,10 +92,12 @@ def _gguf_file(path: Path, name: str, reference: ModelReference) -> ModelFile:
         real = path.resolve(strict=True)
         # O_NONBLOCK: opening a named pipe would wait for a writer for ever.
         descriptor = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with open(descriptor, "rb", buffering=0) as file:
-            info = os.fstat(file.fileno())
+        try:
+            info = os.fstat(descriptor)
             regular = stat.S_ISREG(info.st_mode)
-            magic = file.read(len(_GGUF_MAGIC)) if regular else b""
+            magic = os.read(descriptor, len(_GGUF_MAGIC)) if regular else b""
+        finally:
+            os.close(descriptor)
     except (OSError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "symbolic links in a loop"
         raise ModelError(

@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import socket
 import stat
 import time
 from collections.abc import Iterator
@@ -118,8 +119,6 @@ def shut_down(home: Path, within_s: float = 10.0) -> bool:
     Raises:
         NodeError: it did not end in time.
     """
-    import socket  # noqa: PLC0415 - `sits --help` reads this module and needs no sockets
-
     node = running_node(home)
     if node is None:
         return False

@@ -4,6 +4,7 @@ A host that ends is not started again here: control is told, and asks again when
 it. A control that connects is told of every host that runs, so that its restart loses none.
 """
 
+import contextlib
 import logging
 import os
 from collections.abc import Callable
@@ -62,7 +63,7 @@ class Hosts:
         self._listeners.add(channel)
         try:
             for name in list(self._processes):
-                await channel.send(HostUp(name, self._endpoint(name)))
+                await _send(channel, HostUp(name, self._endpoint(name)))
             async for order in channel:
                 if isinstance(order, StartHost):
                     await self._begin(order)
@@ -70,8 +71,6 @@ class Hosts:
                     self._tasks.start_soon(self._end, order.host)
                 elif isinstance(order, Shutdown):
                     self._shut_down()
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # the peer is gone; its restart is told everything again
         finally:
             self._listeners.discard(channel)
 
@@ -122,10 +121,13 @@ class Hosts:
 
     async def _tell(self, event: FromNode) -> None:
         for channel in list(self._listeners):
-            try:
-                await channel.send(event)
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                self._listeners.discard(channel)
+            await _send(channel, event)
 
     def _endpoint(self, name: str) -> str:
         return os.path.join(self._plan.run_dir, f"{name}.sock")
+
+
+async def _send(channel: Channel[ToNode], event: FromNode) -> None:
+    """Tell one peer. What a peer sent before it left is still to be read, so that is no error."""
+    with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        await channel.send(event)

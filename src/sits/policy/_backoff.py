@@ -48,7 +48,7 @@ def after_health(backoff: Backoff, *, healthy: bool, now_s: float) -> Backoff:
     if not healthy:
         return Backoff(backoff.failures, backoff.retry_at_s, backoff.reason)
     since_s = now_s if backoff.healthy_since_s is None else backoff.healthy_since_s
-    if now_s - since_s >= HEALTHY_S:
+    if now_s >= since_s + HEALTHY_S:  # the same sum as in `backoff_due_s`
         return Backoff()
     return Backoff(backoff.failures, backoff.retry_at_s, backoff.reason, since_s)
 

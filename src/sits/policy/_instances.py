@@ -179,7 +179,9 @@ def _to_keep(state: ScaleState, want: int, spec: ScaleSpec, now_s: float) -> tup
 
 
 def _lasted(since_s: float | None, window_s: float, now_s: float) -> bool:
-    return since_s is not None and now_s - since_s >= window_s
+    # The same sum as in `_due_s`: a difference could round to just under the window at the very
+    # time that was due, and nothing would wake the caller again.
+    return since_s is not None and now_s >= since_s + window_s
 
 
 def _to_start(state: ScaleState, now: _Counts, now_s: float) -> tuple[int, str]:

@@ -21,7 +21,7 @@ _CHAT = "the model's chat template"
 _PROMPT = "the unit's prompt template"
 
 
-class _TooLong(Exception):  # noqa: N818 - a signal between two functions of this module
+class _TooLong(Exception):
     """The output limit is reached."""
 
 

@@ -56,6 +56,11 @@ def load_fake(path: str) -> "FakeModel":
     return FakeModel(FakeBehaviour(**json.loads(Path(path).read_text(encoding="utf-8"))))
 
 
+def load_slow_fake(_path: str) -> "FakeModel":
+    """Make a fake model that takes 20 ms a step, so that a test can act while it answers."""
+    return FakeModel(FakeBehaviour(step_s=0.02))
+
+
 class FakeModel:
     """See `sits.runtime.engine.Model`."""
 

@@ -6,10 +6,13 @@ from typing import Any, Generic, Self, TypeVar
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 import msgspec
 
 from sits.wire._frames import Frames, encode_frame
 from sits.wire._socket import listen
+
+_CHUNK_BYTES = 64 * 1024
 
 In = TypeVar("In")
 
@@ -24,8 +27,10 @@ class Channel(Generic[In]):
 
     def __init__(self, stream: anyio.abc.SocketStream, types: Any) -> None:
         self._stream = stream
+        self._sock = stream.extra(anyio.abc.SocketAttribute.raw_socket)
         self._frames: Frames[In] = Frames(types)
         self._send_lock = anyio.Lock()
+        self._closing = False
 
     async def send(self, message: msgspec.Struct) -> None:
         """Send one message.
@@ -40,21 +45,45 @@ class Channel(Generic[In]):
                 await self._stream.send(frame)
             except anyio.get_cancelled_exc_class():
                 with anyio.CancelScope(shield=True):
-                    await self._stream.aclose()
+                    await self.aclose()
                 raise
 
     async def __aiter__(self) -> AsyncIterator[In]:
         """Give the peer's messages, until it closes. Raises `WireError` on a foreign frame."""
         while True:
-            try:
-                data = await self._stream.receive()
-            except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            data = await self._receive()
+            if not data:
                 return
             for message in self._frames.feed(data):
                 yield message
 
+    async def _receive(self) -> bytes:
+        """Return what is there, empty at the end.
+
+        Not by the stream's own `receive`: cancelled at the moment when bytes arrive, that one
+        leaves an `InvalidStateError` to the event loop (anyio 4.16).
+        """
+        await anyio.lowlevel.checkpoint()
+        while not self._closing:
+            try:
+                return self._sock.recv(_CHUNK_BYTES)
+            except BlockingIOError:
+                pass
+            except OSError:
+                return b""
+            try:
+                await anyio.wait_readable(self._sock)
+            except anyio.ClosedResourceError:
+                break
+        return b""
+
     async def aclose(self) -> None:
         """Close this end. Idempotent."""
+        if not self._closing:
+            self._closing = True
+            anyio.notify_closing(self._sock)
+            # Who reads wakes up before the descriptor can be another's.
+            await anyio.lowlevel.cancel_shielded_checkpoint()
         await self._stream.aclose()
 
     async def __aenter__(self) -> Self:

@@ -59,11 +59,35 @@ class StopInstance(msgspec.Struct, frozen=True, tag="stop_instance"):
 # host -> control
 
 
+class InstanceReady(msgspec.Struct, frozen=True, tag="instance_ready"):
+    """The instance answers requests.
+
+    `tenant` and `unit` are those of its `StartInstance`, so that a control that was started
+    anew knows whose it is.
+    """
+
+    instance: str
+    tenant: str
+    unit: str
+    value: Instance
+
+
 class HostReady(msgspec.Struct, frozen=True, tag="host_ready"):
-    """The model is loaded. Sent first on every connection."""
+    """The model is loaded. Sent first on every connection, with all that there is already.
+
+    So a control that was started anew takes over what runs, and does so in one step.
+
+    Attributes:
+        context_tokens: the longest prompt and answer together.
+        trained_context_tokens: what the model was trained for.
+        templates: tenants whose instances start warm.
+        instances: those that answer requests.
+    """
 
     context_tokens: int
     trained_context_tokens: int
+    templates: tuple[str, ...] = ()
+    instances: tuple[InstanceReady, ...] = ()
 
 
 class TemplateReady(msgspec.Struct, frozen=True, tag="template_ready"):
@@ -77,13 +101,6 @@ class TemplateFailed(msgspec.Struct, frozen=True, tag="template_failed"):
 
     tenant: str
     message: str
-
-
-class InstanceReady(msgspec.Struct, frozen=True, tag="instance_ready"):
-    """The instance answers requests."""
-
-    instance: str
-    value: Instance
 
 
 class InstanceGone(msgspec.Struct, frozen=True, tag="instance_gone"):

@@ -1,7 +1,7 @@
 """Control as it runs: deployed to over its API, among a node, a host and gateways of fakes."""
 
 import stat
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,14 @@ def directory() -> Iterator[Path]:
 async def running(directory: Path) -> AsyncIterator[Platform]:
     async with platform(directory) as up:
         yield up
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def starts_number(running: Platform, count: int) -> Callable[[], bool]:
+    return lambda: len(running.record.of(StartInstance)) == count
 
 
 async def test_a_deploy_answers_with_endpoint_and_makes_the_unit_warm(running: Platform) -> None:
@@ -161,7 +169,7 @@ async def test_five_failed_starts_in_a_row_refuse_requests_with_the_reason(
     running.host().fail_starts = True
     await gateway.say(waiting=1)
     for count in range(1, 6):
-        await running.record.until(lambda: len(running.record.of(StartInstance)) == count)
+        await running.record.until(starts_number(running, count))
         await running.api.get("/api/v1/units/chat")
         if count < 5:
             running.clock.advance(4)
@@ -198,14 +206,12 @@ async def test_a_new_model_serves_before_the_old_one_goes(running: Platform) -> 
     await running.record.until(lambda: len(gateway.serving()) == 1)
     (old,) = gateway.serving()
     await running.deploy(scale={"max_instances": 2}, model="builtin://other")
-    await running.record.until(
-        lambda: len(gateway.serving()) == 1 and gateway.serving() != [old]
-    )
+    await running.record.until(lambda: len(gateway.serving()) == 1 and gateway.serving() != [old])
+    await running.record.until(lambda: len(running.record.of(StopHost)) == 1)
     assert [stop.instance for stop in running.record.of(StopInstance)] == [old]
     deployed = [table.units[0] for table in running.record.of(Table) if table.units]
     first = next(i for i, route in enumerate(deployed) if route.instances)
     assert all(route.instances for route in deployed[first:])
-    await running.record.until(lambda: len(running.record.of(StopHost)) == 1)
 
 
 async def test_units_and_the_key_are_there_after_a_restart(directory: Path) -> None:
@@ -236,11 +242,11 @@ async def test_the_table_carries_the_hash_of_the_local_key(running: Platform) ->
     (record,) = running.record.of(Table)[0].keys
     path = Path(running.settings.home) / "key"
     assert path.read_text().startswith(f"sk-sits-{record.key_id}-")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert mode_of(path) == 0o600
     assert record.tenant == "default"
 
 
 async def test_only_the_owner_can_reach_the_api(running: Platform) -> None:
-    socket = Path(running.settings.api_socket)
-    assert stat.S_IMODE(socket.parent.stat().st_mode) == 0o700
-    assert stat.S_IMODE(socket.stat().st_mode) == 0o600
+    assert mode_of(Path(running.settings.api_socket).parent) == 0o700
+    assert mode_of(Path(running.settings.api_socket)) == 0o600
+    assert mode_of(Path(running.settings.control_socket)) == 0o600

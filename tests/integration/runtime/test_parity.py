@@ -77,6 +77,7 @@ def their_answer(llama: llama_cpp.Llama, prompt: str) -> tuple[list[int], list[i
     """Return the prompt's tokens and the greedy answer's, by the high-level class alone."""
     asked = llama.tokenize(prompt.encode(), add_bos=False, special=True)
     answer: list[int] = []
+    llama.reset()  # else it keeps what the last prompt has in common, and its batches differ
     for token in llama.generate(asked, temp=0.0):
         if token == llama.token_eos() or len(answer) == MAX_TOKENS:
             break
@@ -108,6 +109,7 @@ def test_chat_completion_of_llama_gives_the_same_words(
     ours: Model, theirs: llama_cpp.Llama
 ) -> None:
     question = QUESTIONS[0]
+    theirs.reset()
     reply = theirs.create_chat_completion(
         [{"role": "system", "content": "Be brief."}, {"role": "user", "content": question}],
         temperature=0.0,

@@ -73,6 +73,13 @@ def make_settings(folder: Path, **changes: Any) -> Settings:
     return Settings(**{**values, **changes})
 
 
+async def eventually(check: Callable[[], Awaitable[bool]]) -> None:
+    """Wait for what nobody announces."""
+    with anyio.fail_after(5):
+        while not await check():  # noqa: ASYNC110 - another process, or the kernel, does it
+            await anyio.sleep(0.01)
+
+
 class Say:
     """How a script answers one request."""
 

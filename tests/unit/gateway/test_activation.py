@@ -5,19 +5,20 @@ from typing import Any
 
 import anyio
 import pytest
+
+from sits.gateway._errors import shutting_down
+from sits.wire import Tier
 from tests.unit.gateway.support import (
     FakeWorker,
     Running,
     Say,
+    eventually,
     hangs,
     make_route,
     running,
     says,
     serving,
 )
-
-from sits.gateway._errors import shutting_down
-from sits.wire import Tier
 
 pytestmark = pytest.mark.anyio
 
@@ -213,6 +214,8 @@ async def test_a_lost_request_is_held_when_there_is_nowhere_else_and_goes_first(
             group.start_soon(callers._call, {"max_tokens": 1})
             group.start_soon(callers._call, {"max_tokens": 2})
             await bad.until(lambda: len(bad.requests) == 1)
+            await anyio.wait_all_tasks_blocked()
+            assert it.counts() == {"chat": (2, 0)}
             it.table(make_route(queue_limit=1, instances=(good.routed,)))
         assert [request.max_tokens for request in good.requests] == [1, 2]
     assert [answer.status for answer in callers.answers] == [200, 200]
@@ -258,9 +261,11 @@ async def test_an_instance_that_is_not_there_yet_is_tried_again(tmp_path: Path) 
             callers = Callers(it, group)
             await callers.start(1)
             await group.start(worker.run)
-            with anyio.fail_after(5):
-                while not callers.answers:
-                    await anyio.sleep(0.01)
+
+            async def answered() -> bool:
+                return bool(callers.answers)
+
+            await eventually(answered)
             group.cancel_scope.cancel()
     assert callers.answers[0].status == 200
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.gateway.support import OTHER_KEY, Client, Say, hangs, says, serving
 
 from sits.wire import ChatPrompt, FinishReason, Message
+from tests.unit.gateway.support import OTHER_KEY, Client, Say, hangs, says, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -57,12 +57,12 @@ async def test_a_stream_sends_each_piece_by_itself_then_the_reason_then_done(
         }
     ]
     assert second["choices"][0]["delta"] == {"content": "lo"}
-    assert last["choices"] == [
-        {"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"}
-    ]
+    assert last["choices"] == [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"}]
     assert done == "[DONE]"
     assert {first["object"], last["object"]} == {"chat.completion.chunk"}
-    assert len({(each["id"], each["created"], each["model"]) for each in (first, second, last)}) == 1
+    assert (
+        len({(each["id"], each["created"], each["model"]) for each in (first, second, last)}) == 1
+    )
     assert "usage" not in first
 
 
@@ -201,7 +201,7 @@ async def test_a_lost_piece_is_noticed(tmp_path: Path) -> None:
         await say("c")
         await say.finish()
 
-    async with serving(tmp_path, script) as (it, worker):
+    async with serving(tmp_path, script) as (it, _worker):
         streamed, whole = await it.client.chat(stream=True), await it.client.chat()
     assert streamed.events[-1]["error"]["code"] == "engine_error"
     assert (whole.status, whole.error["code"]) == (500, "engine_error")
@@ -234,8 +234,7 @@ async def test_a_request_id_goes_through_and_the_worker_never_sees_it_twice(
     body = {"model": "chat", "messages": [{"role": "user", "content": "Hi"}]}
     async with serving(tmp_path, says("x")) as (it, worker):
         answers = [
-            await it.client("POST", "/v1/chat/completions", body, headers=headers)
-            for _ in range(2)
+            await it.client("POST", "/v1/chat/completions", body, headers=headers) for _ in range(2)
         ]
     assert [answer.headers["x-request-id"] for answer in answers] == ["my-id.1"] * 2
     assert answers[0].json["id"] == "chatcmpl-my-id.1"

@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
+
 from tests.unit.gateway.support import Answer, Running, Say, hangs, make_route, running, serving
 
 pytestmark = pytest.mark.anyio

@@ -67,10 +67,11 @@ class Batcher:
             raise RequestRefused(
                 "duplicate_request", f"request id {request.request_id!r} is in use; choose another"
             )
-        if len(self._queue) >= self._queue_limit:
+        waiting = len(self._queue) - len(self._free)
+        if waiting >= self._queue_limit:
             raise RequestRefused(
                 "overloaded",
-                f"{len(self._queue)} requests wait for this instance already; try again later",
+                f"{waiting} requests wait for this instance already; try again later",
                 retryable=True,
             )
         try:

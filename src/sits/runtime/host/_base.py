@@ -25,6 +25,7 @@ from sits.wire import (
     Tier,
 )
 
+_TEMPLATE_S = 0.5
 _log = logging.getLogger(__name__)
 
 
@@ -97,7 +98,7 @@ class ForkHost:
                 return
         self._tenants[order.instance] = order.tenant
         template.instances.add(order.instance)
-        template.child.send(StartWorker(order.instance, tier))
+        template.child.send(StartWorker(order, tier))
 
     def stop_instance(self, order: StopInstance) -> None:
         """See `Instances.stop_instance`."""
@@ -113,6 +114,11 @@ class ForkHost:
 
     def step(self) -> None:
         """See `Instances.step`. Everything happens in the children."""
+
+    def close(self) -> None:
+        """See `Instances.close`. Each template ends and collects its own workers."""
+        for template in self._templates.values():
+            template.child.end(_TEMPLATE_S)
 
     def _from_template(self, tenant: str, message: FromTemplate) -> None:
         template = self._templates[tenant]

@@ -16,6 +16,9 @@ from sits.wire import FrameSocket
 
 Up = TypeVar("Up")
 
+# A process whose sockets the kernel has closed is nearly gone: long enough to learn how it ended.
+_GRACE_S = 0.2
+
 
 class Child(Generic[Up]):
     """Forks `body(link)` and keeps the other end of its link in `reactor`.
@@ -66,12 +69,17 @@ class Child(Generic[Up]):
         if not self._link.closed:
             self._reactor.want_write(self._link, self._link.wants_write)
 
+    def end(self, grace_s: float) -> None:
+        """End it and collect it: its link closes, and it is killed after `grace_s`."""
+        self._reactor.forget(self._link)
+        reap(self._pid, grace_s)
+
     def _receive(self) -> None:
         self._link.flush_nowait()
         for message in self._link.receive_nowait():
             self._on_message(message)
         if self._link.closed:
             self._reactor.forget(self._link)
-            self._on_end(reap(self._pid))
+            self._on_end(reap(self._pid, _GRACE_S))
         else:
             self._reactor.want_write(self._link, self._link.wants_write)

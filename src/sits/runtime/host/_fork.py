@@ -6,17 +6,19 @@ collections do not touch, and so copy, the parent's pages. After: the child dies
 draws its own random numbers, and never returns into its parent's frames.
 """
 
-import contextlib
 import gc
 import os
 import random
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
 
 from sits._errors import SitsError
 from sits._process import die_with_parent, thread_count
+
+_POLL_S = 0.002
 
 
 class ForkRefused(SitsError):
@@ -52,6 +54,7 @@ def fork_child(body: Callable[[], None]) -> int:
     status = 1
     try:
         die_with_parent(parent_pid)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         random.seed()
         body()
         status = 0
@@ -62,11 +65,21 @@ def fork_child(body: Callable[[], None]) -> int:
         os._exit(status)
 
 
-def reap(child_pid: int) -> str:
-    """End a child whose socket has closed, collect it, and say in words how it ended."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(child_pid, signal.SIGKILL)
-    _pid, status = os.waitpid(child_pid, 0)
+def reap(child_pid: int, grace_s: float = 0.0) -> str:
+    """Collect a child whose link has closed and say in words how it ended.
+
+    Args:
+        child_pid: a child of this process that was not collected yet.
+        grace_s: how long it may take to end by itself before it is killed.
+    """
+    until = time.monotonic() + grace_s
+    while (ended := os.waitpid(child_pid, os.WNOHANG))[0] == 0:
+        if time.monotonic() >= until:
+            os.kill(child_pid, signal.SIGKILL)
+            ended = os.waitpid(child_pid, 0)
+            break
+        time.sleep(_POLL_S)
+    status = ended[1]
     if os.WIFSIGNALED(status):
         return f"killed by {signal.Signals(os.WTERMSIG(status)).name}"
     return f"exit status {os.WEXITSTATUS(status)}"

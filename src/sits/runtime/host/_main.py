@@ -6,6 +6,8 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import FrameType
+from typing import NoReturn
 
 import msgspec
 
@@ -85,6 +87,14 @@ def _serve(settings: HostSettings) -> None:
     maker: Instances = make(reactor, model, shape, settings.run_dir, server.announce)
     server.serve(maker)
     _log.info("serving %s", settings.model_path)
-    while True:
-        reactor.turn(maker.wait_s())
-        maker.step()
+    signal.signal(signal.SIGTERM, _exit)
+    try:
+        while True:
+            reactor.turn(maker.wait_s())
+            maker.step()
+    finally:
+        maker.close()
+
+
+def _exit(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(0)

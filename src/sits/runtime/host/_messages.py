@@ -6,13 +6,21 @@ which the base host alone knows.
 
 import msgspec
 
-from sits.wire import InstanceGone, InstanceReady, StopInstance, TemplateFailed, TemplateReady, Tier
+from sits.wire import (
+    InstanceGone,
+    InstanceReady,
+    StartInstance,
+    StopInstance,
+    TemplateFailed,
+    TemplateReady,
+    Tier,
+)
 
 
 class StartWorker(msgspec.Struct, frozen=True, tag="start_worker"):
     """Base host to template: fork a worker; `tier` is how warm its start is."""
 
-    instance: str
+    order: StartInstance
     tier: Tier
 
 

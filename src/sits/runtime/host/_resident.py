@@ -79,7 +79,7 @@ class ResidentHost:
         if tier is Tier.COOL:
             self.open_template(order.tenant)
         value = Instance(endpoint, tier, self._shape.sequences)
-        self._announce(InstanceReady(order.instance, value))
+        self._announce(InstanceReady(order.instance, order.tenant, order.unit, value))
 
     def stop_instance(self, order: StopInstance) -> None:
         """See `Instances.stop_instance`."""
@@ -102,3 +102,9 @@ class ResidentHost:
                 del self._residents[name]
                 resident.engine.shutdown()
                 self._announce(InstanceGone(name, "stopped", "it was asked to stop"))
+
+    def close(self) -> None:
+        """See `Instances.close`."""
+        for resident in self._residents.values():
+            resident.server.close()
+            resident.engine.shutdown()

@@ -1,10 +1,12 @@
 """A host's socket: orders from control come in, events go out, and late comers are told all.
 
-Invariant: a control that connects (again) is first sent `HostReady`, then every template and
+Invariant: a control that connects (again) is first sent `HostReady`, with every template and
 instance that there is. So a restart of control loses nothing that runs.
 """
 
 from typing import Protocol
+
+import msgspec
 
 from sits.runtime.host._reactor import Reactor
 from sits.wire import (
@@ -48,6 +50,10 @@ class Instances(Protocol):
         """Do what is due between messages."""
         ...
 
+    def close(self) -> None:
+        """End everything, now."""
+        ...
+
 
 class HostServer:
     """Listens for control on `endpoint`, within a reactor that its owner turns."""
@@ -56,7 +62,7 @@ class HostServer:
         self._reactor = reactor
         self._ready = ready
         self._links: set[Link] = set()
-        self._templates: dict[str, TemplateReady] = {}
+        self._templates: dict[str, None] = {}
         self._instances: dict[str, InstanceReady] = {}
         self._listener = listen(endpoint)
         self._maker: Instances | None = None
@@ -69,7 +75,7 @@ class HostServer:
     def announce(self, event: FromHost) -> None:
         """Tell every control that is connected, and remember for those that come later."""
         if isinstance(event, TemplateReady):
-            self._templates[event.tenant] = event
+            self._templates[event.tenant] = None
         elif isinstance(event, TemplateFailed):
             self._templates.pop(event.tenant, None)
         elif isinstance(event, InstanceReady):
@@ -87,11 +93,14 @@ class HostServer:
         link: Link = FrameSocket(sock, ToHost)
         self._links.add(link)
         self._reactor.watch(link, lambda: self._receive(link))
-        self._send(link, self._ready)
-        for template in self._templates.values():
-            self._send(link, template)
-        for instance in self._instances.values():
-            self._send(link, instance)
+        self._send(
+            link,
+            msgspec.structs.replace(
+                self._ready,
+                templates=tuple(self._templates),
+                instances=tuple(self._instances.values()),
+            ),
+        )
 
     def _receive(self, link: Link) -> None:
         link.flush_nowait()

@@ -50,6 +50,7 @@ def run_template(
     up.send_nowait(TemplateReady(tenant))
     while not up.closed:
         reactor.turn(None)
+    template.close()
 
 
 class _Template:
@@ -83,13 +84,20 @@ class _Template:
             else:
                 self._tell(InstanceGone(order.instance, "stopped", "it was not there"))
 
-    def _start(self, order: StartWorker) -> None:
+    def close(self) -> None:
+        """End and collect all workers."""
+        for worker in self._workers.values():
+            worker.end(0.0)
+
+    def _start(self, start: StartWorker) -> None:
+        order = start.order
         name = order.instance
         endpoint = os.path.join(self._run_dir, f"{name}.sock")
 
         def body(link: socket.socket) -> None:
-            value = Instance(endpoint, order.tier, self._engine.shape.sequences)
-            run_worker(link, name, value, Batcher(self._model, self._engine, monotonic_us))
+            value = Instance(endpoint, start.tier, self._engine.shape.sequences)
+            ready = InstanceReady(name, order.tenant, order.unit, value)
+            run_worker(link, ready, Batcher(self._model, self._engine, monotonic_us))
 
         try:
             self._workers[name] = Child[FromForkedWorker](
@@ -117,19 +125,19 @@ class _Template:
             self._reactor.want_write(self._up, self._up.wants_write)
 
 
-def run_worker(link: socket.socket, name: str, value: Instance, batcher: Batcher) -> None:
-    """Be the worker of instance `name` until it is stopped or the template closes `link`."""
+def run_worker(link: socket.socket, ready: InstanceReady, batcher: Batcher) -> None:
+    """Be a worker until it is stopped or the template closes `link`; says `ready` first."""
     set_process_name("sits-worker")
     up: FrameSocket[StopInstance] = FrameSocket(link, StopInstance)
     reactor = Reactor()
-    server = WorkerServer(reactor, batcher, value.endpoint)
+    server = WorkerServer(reactor, batcher, ready.value.endpoint)
 
     def receive() -> None:
         for order in up.receive_nowait():
             server.drain(order.drain_s)
 
     reactor.watch(up, receive)
-    up.send_nowait(InstanceReady(name, value))
+    up.send_nowait(ready)
     while not server.stopped and not up.closed:
         reactor.turn(server.wait_s())
         server.step()

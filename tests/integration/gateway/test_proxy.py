@@ -1,0 +1,123 @@
+"""`/api/v1`: what reaches the control API, and what comes back."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import httpx2
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, StreamingResponse
+from starlette.routing import Route
+
+from tests.integration.gateway.support import platform
+from tests.unit.gateway.support import KEY, eventually
+
+pytestmark = pytest.mark.anyio
+
+
+class Api:
+    """A control API that says what it was asked."""
+
+    def __init__(self) -> None:
+        self.next_part = anyio.Event()
+        self.left = anyio.Event()
+        echo = Route("/api/v1/echo/{rest:path}", self.echo, methods=["GET", "POST", "DELETE"])
+        self.app = Starlette(routes=[echo, Route("/api/v1/events", self.events)])
+
+    async def echo(self, request: Request) -> JSONResponse:
+        seen = {
+            "method": request.method,
+            "path": request.scope["raw_path"].decode(),
+            "query": request.url.query,
+            "headers": dict(request.headers),
+            "body": (await request.body()).decode(),
+        }
+        return JSONResponse(seen, 201, {"x-own": "1", "x-request-id": "theirs"})
+
+    async def events(self, request: Request) -> StreamingResponse:
+        async def parts() -> AsyncIterator[bytes]:
+            try:
+                yield b"one\n"
+                await self.next_part.wait()
+                yield b"two\n"
+            finally:
+                self.left.set()
+
+        return StreamingResponse(parts(), media_type="text/plain")
+
+
+@asynccontextmanager
+async def behind(folder: Path) -> AsyncIterator[tuple[httpx2.AsyncClient, Api]]:
+    api = Api()
+    config = uvicorn.Config(
+        api.app, uds=str(folder / "api"), log_config=None, lifespan="off", ws="none"
+    )
+    server = uvicorn.Server(config)
+    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment]
+    async with platform(folder) as it, anyio.create_task_group() as group:
+        group.start_soon(server.serve)
+
+        async def started() -> bool:
+            return server.started
+
+        await eventually(started)
+        headers = {"authorization": f"Bearer {KEY.text}"}
+        async with httpx2.AsyncClient(base_url=it.url, headers=headers, trust_env=False) as http:
+            yield http, api
+        server.should_exit = server.force_exit = True
+
+
+async def test_a_request_is_handed_on_with_the_tenant_and_without_the_key(tmp_path: Path) -> None:
+    async with behind(tmp_path) as (http, _):
+        answer = await http.post(
+            "/api/v1/echo/a%2Fb?x=1&y=%20",
+            content=b"name: chat",
+            headers={
+                "x-sits-tenant": "other",
+                "x-request-id": "id-1",
+                "content-type": "application/yaml",
+                "x-api-key": "secret",
+            },
+        )
+    seen = answer.json()
+    assert (answer.status_code, answer.headers["x-own"]) == (201, "1")
+    assert answer.headers.get_list("x-request-id") == ["id-1"]
+    assert (seen["method"], seen["path"]) == ("POST", "/api/v1/echo/a%2Fb")
+    assert (seen["query"], seen["body"]) == ("x=1&y=%20", "name: chat")
+    headers = seen["headers"]
+    assert (headers["x-sits-tenant"], headers["x-request-id"]) == ("default", "id-1")
+    assert headers["content-type"] == "application/yaml"
+    assert "authorization" not in headers
+    assert "x-api-key" not in headers
+
+
+async def test_every_method_is_handed_on(tmp_path: Path) -> None:
+    async with behind(tmp_path) as (http, _):
+        answer = await http.delete("/api/v1/echo/x")
+    assert answer.json()["method"] == "DELETE"
+
+
+async def test_an_answer_is_passed_on_part_by_part(tmp_path: Path) -> None:
+    parts = []
+    async with (
+        behind(tmp_path) as (http, api),
+        http.stream("GET", "/api/v1/events") as response,
+    ):
+        async for part in response.aiter_raw():
+            parts.append(part)
+            api.next_part.set()
+    assert parts == [b"one\n", b"two\n"]
+
+
+async def test_a_client_that_leaves_ends_the_request_at_control(tmp_path: Path) -> None:
+    async with behind(tmp_path) as (http, api):
+        async with http.stream("GET", "/api/v1/events") as response:
+            async for _ in response.aiter_raw():
+                break
+        with anyio.fail_after(5):
+            await api.left.wait()

@@ -1,0 +1,86 @@
+"""Whatever a client sends, it is read or refused; nothing else happens."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sits.gateway._body import decode_object
+from sits.gateway._chat import read_chat
+from sits.gateway._errors import ApiError
+from sits.gateway._job import Job
+from sits.gateway._query import read_query
+from sits.wire import encode_frame
+from tests.unit.gateway.support import make_route
+
+VALUES: Any = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+NAMES = st.sampled_from(
+    [
+        "model",
+        "messages",
+        "inputs",
+        "stream",
+        "stream_options",
+        "temperature",
+        "top_p",
+        "min_p",
+        "max_tokens",
+        "max_completion_tokens",
+        "seed",
+        "stop",
+        "n",
+        "tools",
+        "response_format",
+        "user",
+    ]
+)
+MESSAGES = st.lists(
+    st.fixed_dictionaries({"role": st.sampled_from(["user", "system"]) | VALUES, "content": VALUES})
+)
+BODIES = st.fixed_dictionaries(
+    {"model": st.just("chat")}, optional={"messages": MESSAGES, "inputs": VALUES}
+).flatmap(
+    lambda body: st.dictionaries(NAMES, VALUES, max_size=4).map(lambda more: {**more, **body})
+)
+
+
+def read(read_job: Callable[[dict[str, Any]], Job], body: bytes) -> Job | ApiError:
+    try:
+        return read_job(decode_object(body))
+    except ApiError as error:
+        return error
+
+
+def check(body: bytes) -> None:
+    for result in (
+        read(lambda value: read_chat(value, lambda _: make_route()), body),
+        read(lambda value: read_query(value, make_route()), body),
+    ):
+        if isinstance(result, ApiError):
+            assert 400 <= result.status < 500
+            assert msgspec.json.decode(result.body)["error"]["message"]
+        else:
+            # What was taken can be sent on.
+            assert encode_frame(result.generate("id"))
+
+
+@given(st.binary())
+def test_any_bytes(body: bytes) -> None:
+    check(body)
+
+
+@given(VALUES)
+def test_any_json(value: Any) -> None:
+    check(json.dumps(value).encode("utf-8", "surrogatepass"))
+
+
+@given(BODIES)
+def test_any_values_in_known_fields(body: Any) -> None:
+    check(json.dumps(body).encode("utf-8", "surrogatepass"))

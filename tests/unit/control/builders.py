@@ -1,0 +1,114 @@
+"""Objects of control for table tests: a world is built by the events that make it."""
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+from sits.control._adopt import adopt_strangers
+from sits.control._apply import apply_plan
+from sits.control._names import host_name
+from sits.control._plan import Limits, Order, Plan, Wanted, make_plan
+from sits.control._settings import Settings
+from sits.control._world import World
+from sits.models import ModelFile
+from sits.spec import Unit, load_unit_json, revision_id
+from sits.wire import Instance, Load, Tier, UnitLoad
+
+IDLE_S = 60.0
+DRAIN_S = 10.0
+CAPACITY = 4
+
+
+def make_unit(name: str = "chat", model: str = "small", **fields: Any) -> Unit:
+    text = json.dumps({"name": name, "model": f"builtin://{model}", **fields})
+    return load_unit_json(text, name).unit
+
+
+def make_wanted(
+    name: str = "chat",
+    model: str = "small",
+    *,
+    tenant: str = "default",
+    deleted: bool = False,
+    problem: str | None = None,
+    **fields: Any,
+) -> Wanted:
+    unit = make_unit(name, model, **fields)
+    file = None if problem else ModelFile(Path(f"/models/{model}.gguf"), model, 1)
+    return Wanted(tenant, unit, revision_id(unit), 1.0, 2.0, file, problem, deleted)
+
+
+def make_settings(**changes: Any) -> Settings:
+    values: dict[str, Any] = {
+        "home": "/home/of/sits",
+        "node_socket": "/run/node.sock",
+        "control_socket": "/run/control.sock",
+        "api_socket": "/run/api/api.sock",
+        "parent_pid": 1,
+        "public_url": "http://127.0.0.1:7480",
+    }
+    return Settings(**{**values, **changes})
+
+
+def host_of(model: str = "small") -> str:
+    return host_name(f"/models/{model}.gguf")
+
+
+class Scene:
+    """A world, what is wanted in it, and turns of the loop without the I/O."""
+
+    def __init__(self, *wanted: Wanted) -> None:
+        counter = itertools.count(1)
+        self.world = World()
+        self.world.node_up()
+        self.wanted = list(wanted)
+        self.now_s = 0.0
+        self.limits = Limits(IDLE_S, DRAIN_S, lambda key: f"{key[1]}-{next(counter)}")
+
+    def plan(self) -> Plan:
+        return make_plan(self.world, self.wanted, self.limits, self.now_s)
+
+    def turn(self) -> list[Order]:
+        """Plan, take the plan over, and return its orders."""
+        adopt_strangers(self.world, self.wanted)
+        plan = self.plan()
+        apply_plan(self.world, plan)
+        return plan.orders
+
+    def turn_words(self) -> list[str]:
+        """Like `turn`, in words: `StartInstance chat-1`."""
+        return [words(order) for order in self.turn()]
+
+    def load(self, waiting: int = 0, running: int = 0, unit: str = "chat") -> None:
+        self.world.set_load(1, Load({unit: UnitLoad(waiting, running)}))
+
+    def warm(self, model: str = "small", tenant: str = "default") -> None:
+        """Have a model's host and a tenant's template come up."""
+        self.turn()
+        if self.world.host_up(host_of(model), f"/run/{model}.sock"):
+            self.world.host_ready(host_of(model))
+        self.turn()
+        self.world.template_ready(host_of(model), tenant)
+
+    def come_up(self, name: str, model: str = "small") -> None:
+        value = Instance(f"/run/{name}.sock", Tier.WARM, CAPACITY)
+        self.world.instance_ready(host_of(model), name, value)
+
+    def serve(self, model: str = "small") -> None:
+        """Have one instance serve one running request."""
+        self.warm(model)
+        self.load(running=1)
+        self.turn()
+        for name in list(self.world.instances):
+            self.come_up(name, model)
+
+
+def words(order: Order) -> str:
+    message = order.message
+    subject = next(
+        getattr(message, field)
+        for field in ("instance", "host", "tenant")
+        if hasattr(message, field)
+    )
+    return f"{type(message).__name__} {subject}"

@@ -1,0 +1,173 @@
+"""The API over a store and a world, without processes or sockets."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from sits.control import SystemClock
+from sits.control._api import make_app
+from sits.control._units import Units
+from sits.control._world import World
+from sits.models import ModelError, ModelFile
+from sits.spec import ModelReference
+from sits.store import open_store
+from tests.unit.control.builders import make_settings
+
+pytestmark = pytest.mark.anyio
+
+CHAT = "name: chat\nmodel: builtin://small\n"
+YAML = {"content-type": "application/yaml"}
+
+
+def resolve(reference: ModelReference, *, home: Path) -> ModelFile:
+    if reference.name == "broken":
+        raise RuntimeError(f"a bug near {home}")
+    if reference.scheme != "builtin":
+        raise ModelError("not pulled by this version yet; use builtin://small")
+    return ModelFile(Path("/models/small.gguf"), "small", 1)
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
+    store = open_store(tmp_path / "sits.db")
+    units = Units(
+        store, World(), SystemClock(), resolve, settings=make_settings(), wake=lambda: None
+    )
+    app = make_app(units, lambda: {"hosts": []})
+    transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://control") as client:
+        yield client
+    store.close()
+
+
+async def post(
+    api: httpx2.AsyncClient, text: str | bytes, query: str = "", **headers: str
+) -> httpx2.Response:
+    return await api.post(f"/api/v1/units{query}", content=text, headers={**YAML, **headers})
+
+
+def error(answer: httpx2.Response) -> dict[str, Any]:
+    body = answer.json()
+    assert body.keys() == {"error"}
+    assert body["error"].keys() == {"message", "type", "param", "code"}
+    found: dict[str, Any] = body["error"]
+    return found
+
+
+async def test_a_new_unit_is_created_and_the_same_again_is_not(api: httpx2.AsyncClient) -> None:
+    first, again = await post(api, CHAT), await post(api, CHAT)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json() == again.json()
+    assert first.json().keys() == {"name", "revision", "endpoint", "phase", "notes"}
+
+
+async def test_yaml_and_json_of_the_same_unit_are_the_same_revision(
+    api: httpx2.AsyncClient,
+) -> None:
+    one = await post(api, CHAT)
+    other = await api.post("/api/v1/units", json={"name": "chat", "model": "builtin://small"})
+    assert one.json()["revision"] == other.json()["revision"]
+
+
+async def test_a_dry_run_answers_like_a_deploy_and_changes_nothing(
+    api: httpx2.AsyncClient,
+) -> None:
+    dry = await post(api, CHAT, "?dry_run=true")
+    assert (await api.get("/api/v1/units")).json() == {"units": []}
+    assert dry.status_code == 200
+    assert dry.json() == (await post(api, CHAT)).json()
+
+
+async def test_a_unit_is_shown_with_what_is_wanted_and_what_is(api: httpx2.AsyncClient) -> None:
+    await post(api, CHAT + "labels: {team: a}\n")
+    shown = (await api.get("/api/v1/units/chat")).json()
+    assert shown["spec"]["labels"] == {"team": "a"}
+    assert shown["status"]["phase"] == "Deploying"
+    assert shown["endpoint"] == "http://127.0.0.1:7480/iu/chat/v1/query"
+    assert (await api.get("/api/v1/units")).json() == {"units": [shown]}
+
+
+async def test_a_deleted_unit_is_deleting_until_its_instances_are_gone(
+    api: httpx2.AsyncClient,
+) -> None:
+    await post(api, CHAT)
+    answer = await api.delete("/api/v1/units/chat")
+    assert answer.json() == {"name": "chat", "phase": "Deleting"}
+    assert (await api.get("/api/v1/units/chat")).json()["status"]["phase"] == "Deleting"
+    assert (await post(api, CHAT)).status_code == 201
+
+
+async def test_tenants_do_not_see_each_others_units(api: httpx2.AsyncClient) -> None:
+    await post(api, CHAT, **{"x-sits-tenant": "one"})
+    other = {"x-sits-tenant": "other"}
+    assert (await api.get("/api/v1/units", headers=other)).json() == {"units": []}
+    assert (await api.get("/api/v1/units/chat", headers=other)).status_code == 404
+    assert (await api.delete("/api/v1/units/chat", headers=other)).status_code == 404
+    assert (await api.get("/api/v1/units/chat", headers={"x-sits-tenant": "one"})).is_success
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "code", "param", "words"),
+    [
+        ("name: chat\nmodle: x\n", 422, "invalid_unit", "modle", "did you mean `model`"),
+        (b"\xff\xfe", 422, "invalid_unit", None, "UTF-8"),
+        ("", 422, "invalid_unit", None, "is empty"),
+        (CHAT + "prompt: {file: a.txt}\n", 422, "invalid_unit", "prompt.file", "iu deploy"),
+        (
+            "name: a\nmodel: huggingface://bert@v1\n",
+            422,
+            "model_unavailable",
+            None,
+            "use builtin://small",
+        ),
+        ("x" * (2 * 1024 * 1024 + 1), 413, "body_too_large", None, "send one unit"),
+    ],
+)
+async def test_what_cannot_be_deployed_is_refused_with_what_to_do(
+    api: httpx2.AsyncClient,
+    text: str | bytes,
+    status: int,
+    code: str,
+    param: str | None,
+    words: str,
+) -> None:
+    answer = await post(api, text)
+    assert answer.status_code == status
+    found = error(answer)
+    assert (found["code"], found["param"]) == (code, param)
+    assert found["type"] == "invalid_request_error"
+    assert words in found["message"]
+    assert (await api.get("/api/v1/units")).json() == {"units": []}
+
+
+async def test_errors_of_routes_and_methods_have_the_same_form(api: httpx2.AsyncClient) -> None:
+    missing = await api.get("/api/v1/nothing")
+    wrong = await api.patch("/api/v1/units")
+    absent = await api.get("/api/v1/units/absent")
+    bad = await api.post("/api/v1/units?dry_run=maybe", content=CHAT)
+    tenant = await api.get("/api/v1/units", headers={"x-sits-tenant": "../x"})
+    answers = (missing, wrong, absent, bad, tenant)
+    assert [answer.status_code for answer in answers] == [404, 405, 404, 400, 400]
+    assert [error(answer)["code"] for answer in answers] == [
+        "not_found",
+        "method_not_allowed",
+        "unit_not_found",
+        "invalid_request",
+        "invalid_request",
+    ]
+
+
+async def test_a_bug_is_answered_without_its_details(api: httpx2.AsyncClient) -> None:
+    answer = await post(api, "name: a\nmodel: builtin://broken\n")
+    assert answer.status_code == 500
+    assert error(answer)["code"] == "internal_error"
+    assert "bug near" not in answer.text
+
+
+async def test_the_api_describes_itself(api: httpx2.AsyncClient) -> None:
+    paths = (await api.get("/api/v1/openapi.json")).json()["paths"]
+    assert paths.keys() == {"/api/v1/units", "/api/v1/units/{name}", "/api/v1/status"}
+    assert (await api.get("/api/v1/status")).json()["units"] == 0

@@ -1,0 +1,258 @@
+"""Objects in, orders out: hosts, templates, instances, with failures among them."""
+
+from sits.control._lifecycle import State
+from sits.wire import OpenTemplate, StartHost, StopInstance
+from tests.unit.control.builders import Scene, host_of, make_wanted
+
+SMALL, OTHER = host_of("small"), host_of("other")
+
+
+def test_nothing_wanted_needs_nothing() -> None:
+    assert Scene().turn() == []
+
+
+def test_a_deploy_starts_the_models_host_once() -> None:
+    scene = Scene(make_wanted("a"), make_wanted("b"), make_wanted("c", tenant="t2"))
+    (order,) = scene.turn()
+    assert order.message == StartHost(SMALL, "/models/small.gguf")
+    assert order.host is None
+    assert scene.turn() == []
+
+
+def test_a_host_that_is_up_is_asked_for_one_template_for_each_tenant() -> None:
+    scene = Scene(make_wanted("a"), make_wanted("b"), make_wanted("c", tenant="t2"))
+    scene.turn()
+    assert scene.world.host_up(SMALL, "/run/h.sock")
+    assert scene.turn() == []
+    scene.world.host_ready(SMALL)
+    orders = scene.turn()
+    assert [order.message for order in orders] == [OpenTemplate("default"), OpenTemplate("t2")]
+    assert {order.host for order in orders} == {SMALL}
+    assert scene.turn() == []
+
+
+def test_no_order_goes_to_a_node_that_is_not_there() -> None:
+    scene = Scene(make_wanted())
+    scene.world.node_lost()
+    assert scene.turn() == []
+    scene.world.node_up()
+    assert scene.turn_words() == [f"StartHost {SMALL}"]
+
+
+def test_a_start_that_was_on_its_way_to_a_lost_node_is_ordered_again() -> None:
+    scene = Scene(make_wanted())
+    scene.turn()
+    scene.world.node_lost()
+    scene.world.node_up()
+    assert scene.turn_words() == [f"StartHost {SMALL}"]
+
+
+def test_demand_before_the_host_is_up_waits_and_then_starts_one() -> None:
+    scene = Scene(make_wanted())
+    scene.load(waiting=20)
+    assert scene.turn_words() == [f"StartHost {SMALL}"]
+    scene.world.host_up(SMALL, "/run/h.sock")
+    scene.world.host_ready(SMALL)
+    assert scene.turn_words() == ["OpenTemplate default", "StartInstance chat-1"]
+    assert scene.turn() == []
+
+
+def test_min_instances_come_up_one_first_and_then_the_rest() -> None:
+    scene = Scene(make_wanted(scale={"min_instances": 3, "max_instances": 3}))
+    scene.warm()
+    assert list(scene.world.instances) == ["chat-1"]
+    scene.come_up("chat-1")
+    assert scene.turn_words() == ["StartInstance chat-2", "StartInstance chat-3"]
+
+
+def test_an_idle_instance_is_draining_before_its_order_is_sent() -> None:
+    scene = Scene(make_wanted())
+    scene.serve()
+    scene.load()
+    scene.turn()
+    scene.now_s = 60.0
+    (order,) = scene.turn()
+    assert order.message == StopInstance("chat-1", 10.0)
+    assert order.host == SMALL
+    assert scene.world.instances["chat-1"].life.state is State.DRAINING
+    assert scene.turn() == []
+
+
+def test_the_next_plan_is_due_when_the_idle_window_ends() -> None:
+    scene = Scene(make_wanted())
+    scene.serve()
+    scene.now_s = 5.0
+    scene.load()
+    assert scene.plan().due_s == 65.0
+
+
+def test_a_deleted_units_instances_are_stopped_and_then_it_is_purged() -> None:
+    scene = Scene(make_wanted())
+    scene.serve()
+    scene.wanted = [make_wanted(deleted=True)]
+    assert scene.turn_words() == ["StopInstance chat-1"]
+    assert scene.plan().purge == []
+    scene.world.instance_gone("chat-1", "stopped", "", 1.0)
+    assert scene.plan().purge == [("default", "chat")]
+    assert scene.turn_words() == [f"StopHost {SMALL}"]
+
+
+def test_a_deleted_units_pending_start_is_cancelled() -> None:
+    scene = Scene(make_wanted())
+    scene.warm()
+    scene.load(waiting=1)
+    scene.turn()
+    scene.wanted = [make_wanted(deleted=True)]
+    assert scene.turn_words() == ["StopInstance chat-1"]
+    scene.come_up("chat-1")  # it came up while the order was on its way
+    assert scene.world.instances["chat-1"].life.state is State.DRAINING
+
+
+def test_a_host_that_another_unit_needs_is_kept() -> None:
+    scene = Scene(make_wanted("a"), make_wanted("b"))
+    scene.warm()
+    scene.wanted.pop()
+    assert scene.turn() == []
+
+
+def test_a_host_that_dies_is_started_again_after_its_backoff() -> None:
+    scene = Scene(make_wanted())
+    scene.serve()
+    scene.world.host_down(SMALL, "killed", 10.0)
+    assert scene.world.instances == {}
+    scene.now_s = 10.0
+    assert scene.turn() == []
+    assert scene.plan().due_s == 10.5
+    scene.now_s = 10.5
+    assert scene.turn_words() == [f"StartHost {SMALL}"]
+
+
+def test_a_host_whose_link_breaks_is_stopped_and_started_anew() -> None:
+    scene = Scene(make_wanted())
+    scene.serve()
+    scene.world.host_link_lost(SMALL, "closed", 10.0)
+    assert scene.world.instances == {}
+    scene.now_s = 20.0
+    assert scene.turn_words() == [f"StopHost {SMALL}"]
+    assert scene.turn() == []
+    scene.world.host_down(SMALL, "stopped", 20.0)
+    assert scene.turn_words() == [f"StartHost {SMALL}"]
+    assert scene.world.host_backoffs[SMALL].failures == 1
+
+
+def test_a_template_that_failed_is_opened_again_after_its_backoff() -> None:
+    scene = Scene(make_wanted())
+    scene.warm()
+    scene.world.template_failed(SMALL, "default", "no memory", 10.0)
+    scene.load(waiting=1)
+    scene.now_s = 10.2
+    assert scene.turn() == []
+    assert scene.plan().due_s == 10.5
+    scene.now_s = 10.5
+    assert scene.turn_words() == ["OpenTemplate default"]
+    scene.world.template_ready(SMALL, "default")
+    assert scene.turn_words() == ["StartInstance chat-1"]
+
+
+def test_a_failed_start_waits_for_its_backoff_and_a_deploy_forgives_it() -> None:
+    scene = Scene(make_wanted())
+    scene.warm()
+    scene.load(waiting=1)
+    assert scene.turn_words() == ["StartInstance chat-1"]
+    scene.world.instance_gone("chat-1", "start_failed", "no memory", 0.0)
+    assert scene.turn() == []
+    scene.world.forgive(("default", "chat"), SMALL)
+    assert scene.turn_words() == ["StartInstance chat-2"]
+
+
+def test_an_instance_that_was_asked_to_stop_is_no_failure() -> None:
+    scene = Scene(make_wanted())
+    scene.serve()
+    scene.load()
+    scene.turn()
+    scene.now_s = 60.0
+    scene.turn()
+    scene.world.instance_gone("chat-1", "instance_lost", "killed", 60.0)
+    scene.load(waiting=1)
+    assert scene.turn_words() == ["StartInstance chat-2"]
+
+
+def test_a_revision_with_another_prompt_and_scale_touches_no_instance() -> None:
+    scene = Scene(make_wanted())
+    scene.serve()
+    scene.wanted = [make_wanted(prompt="new", scale={"max_instances": 5})]
+    assert scene.turn() == []
+
+
+def test_another_model_is_made_warm_while_the_old_one_serves() -> None:
+    scene = Scene(make_wanted())
+    scene.serve()
+    scene.wanted = [make_wanted(model="other")]
+    assert scene.turn_words() == [f"StartHost {OTHER}"]
+    assert scene.world.instances["chat-1"].life.state is State.READY
+
+
+def test_with_room_another_model_serves_before_the_old_one_stops() -> None:
+    scene = Scene(make_wanted(scale={"max_instances": 2}))
+    scene.serve()
+    scene.wanted = [make_wanted(model="other", scale={"max_instances": 2})]
+    scene.warm("other")
+    assert scene.turn_words() == ["StartInstance chat-2"]
+    scene.come_up("chat-2", "other")
+    assert scene.turn_words() == ["StopInstance chat-1"]
+    scene.world.instance_gone("chat-1", "stopped", "", 1.0)
+    assert scene.turn_words() == [f"StopHost {SMALL}"]
+
+
+def test_without_room_the_old_one_drains_once_the_new_template_is_warm() -> None:
+    scene = Scene(make_wanted())
+    scene.serve()
+    scene.wanted = [make_wanted(model="other")]
+    scene.turn()
+    scene.world.host_up(OTHER, "/run/o.sock")
+    scene.world.host_ready(OTHER)
+    assert scene.turn_words() == ["OpenTemplate default"]
+    assert scene.turn() == []
+    scene.world.template_ready(OTHER, "default")
+    assert scene.turn_words() == ["StopInstance chat-1"]
+    assert scene.turn() == []  # one place, and it is taken until the old one is gone
+    scene.world.instance_gone("chat-1", "stopped", "", 1.0)
+    assert "StartInstance chat-2" in scene.turn_words()
+
+
+def test_a_new_model_that_cannot_come_up_leaves_the_old_one_serving() -> None:
+    scene = Scene(make_wanted())
+    scene.serve()
+    scene.wanted = [make_wanted(model="other")]
+    for attempt in range(6):
+        scene.now_s = attempt * 100.0
+        scene.turn()
+        scene.world.host_down(OTHER, "bad file", scene.now_s)
+    assert scene.world.instances["chat-1"].life.state is State.READY
+
+
+def test_an_old_models_idle_instances_go_at_once() -> None:
+    scene = Scene(make_wanted())
+    scene.serve()
+    scene.load()
+    scene.wanted = [make_wanted(model="other")]
+    assert scene.turn_words() == [f"StartHost {OTHER}", "StopInstance chat-1"]
+
+
+def test_a_unit_whose_model_is_gone_needs_no_host() -> None:
+    scene = Scene(make_wanted(problem="not installed"))
+    scene.load(waiting=3)
+    assert scene.turn() == []
+    assert scene.plan().purge == []
+
+
+def test_what_hosts_and_nodes_say_of_strangers_changes_nothing() -> None:
+    scene = Scene()
+    assert not scene.world.host_up("h-stranger", "/run/x.sock")
+    scene.world.host_ready("h-stranger")
+    scene.world.host_down("h-stranger", "x", 1.0)
+    scene.world.host_link_lost("h-stranger", "x", 1.0)
+    scene.world.template_ready("h-stranger", "default")
+    scene.world.template_failed("h-stranger", "default", "x", 1.0)
+    scene.world.instance_gone("stranger-1", "x", "x", 1.0)
+    assert (scene.world.hosts, scene.world.instances, scene.world.scales) == ({}, {}, {})

@@ -1,0 +1,89 @@
+"""What people are told about a unit, and what gateways are."""
+
+from sits.control._status import UnitPhase, UnitStatus, unit_status
+from sits.control._table import make_routes
+from sits.wire import RoutedInstance, Tier
+from tests.unit.control.builders import Scene, host_of, make_settings, make_wanted
+
+SMALL = host_of("small")
+
+
+def status(scene: Scene) -> UnitStatus:
+    return unit_status(scene.world, scene.wanted[0], scene.now_s)
+
+
+def summary(scene: Scene) -> tuple[str, str, str]:
+    shown = status(scene)
+    assert shown.message
+    return str(shown.phase), shown.reason, str(shown.tier)
+
+
+def test_a_unit_goes_from_deploying_to_ready_to_serving() -> None:
+    scene = Scene(make_wanted())
+    assert summary(scene) == ("Deploying", "LoadingModel", "cool")
+    scene.turn()
+    scene.world.host_up(SMALL, "/run/h.sock")
+    scene.world.host_ready(SMALL)
+    assert summary(scene) == ("Deploying", "OpeningTemplate", "cool")
+    scene.world.template_ready(SMALL, "default")
+    assert summary(scene) == ("Ready", "ScaledToZero", "warm")
+    scene.load(waiting=1)
+    scene.turn()
+    assert summary(scene) == ("Ready", "Starting", "warm")
+    scene.come_up("chat-1")
+    assert summary(scene) == ("Ready", "Serving", "hot")
+    assert status(scene).instances == {"starting": 0, "ready": 1, "draining": 0}
+
+
+def test_a_deleted_unit_is_deleting_and_not_routed() -> None:
+    scene = Scene(make_wanted(deleted=True))
+    assert status(scene).phase is UnitPhase.DELETING
+    assert make_routes(scene.world, scene.wanted, make_settings(), 0.0) == ()
+
+
+def test_a_unit_without_its_model_has_failed_and_says_why() -> None:
+    scene = Scene(make_wanted(problem="not installed; install it"))
+    assert summary(scene) == ("Failed", "ModelUnavailable", "cold")
+    assert status(scene).refusal == "not installed; install it"
+
+
+def test_failures_show_before_they_refuse() -> None:
+    scene = Scene(make_wanted())
+    scene.turn()
+    scene.world.host_down(SMALL, "bad magic", 0.0)
+    shown = status(scene)
+    assert (shown.phase, shown.refusal) == (UnitPhase.DEPLOYING, None)
+    assert "bad magic" in shown.message
+
+
+def test_a_host_in_a_crash_loop_refuses_until_its_next_try() -> None:
+    scene = Scene(make_wanted())
+    for _ in range(5):
+        scene.turn()
+        scene.world.host_down(SMALL, "bad magic", scene.now_s)
+        scene.now_s += 20.0
+    scene.now_s -= 20.0
+    assert summary(scene) == ("Failed", "CrashLoop", "cool")
+    assert "bad magic" in (status(scene).refusal or "")
+    scene.now_s += 30.0
+    assert status(scene).refusal is None
+
+
+def test_a_unit_that_still_serves_is_never_refused() -> None:
+    scene = Scene(make_wanted(scale={"max_instances": 2}))
+    scene.serve()
+    for _ in range(5):
+        scene.world.template_failed(SMALL, "default", "no memory", 0.0)
+    assert status(scene).refusal is None
+
+
+def test_routes_carry_what_a_gateway_needs_and_only_ready_instances() -> None:
+    scene = Scene(make_wanted(prompt={"system": "S", "template": "T"}))
+    scene.serve()
+    (route,) = make_routes(scene.world, scene.wanted, make_settings(hold_s=7.0, queue_limit=3), 0.0)
+    assert route.instances == (RoutedInstance("chat-1", "/run/chat-1.sock", Tier.WARM, 4),)
+    assert (route.system, route.template) == ("S", "T")
+    assert (route.hold_s, route.queue_limit, route.created_s) == (7.0, 3, 1)
+    scene.wanted = [make_wanted(deleted=True)]
+    scene.turn()
+    assert make_routes(scene.world, scene.wanted, make_settings(), 0.0) == ()
