@@ -4,12 +4,13 @@
     _service    `run(settings, deps)`: owns the task group, the loop and the store
     _links      the wire: the node, the hosts, the gateways
     _world      what is observed: hosts, templates, instances, demand (no I/O)
-    _adopt      what an earlier life of control left running, taken over
     _plan       what is to be done about it, pure: `make_plan(world, wanted, …) -> Plan`
     _lifecycle  the states of hosts and instances, and the only way to change them
     _status     what people are told about a unit, pure
     _table      what gateways are told, pure
     _keys       the key in a file that the owner of the machine uses
+    _units      the store's units as the loop and the API see them
+    _apply, _names, _server, _clock, _settings, _errors    what their names say
 
 The loop is level-triggered: any event only wakes it; each turn compares everything from
 scratch. A turn first changes the world, then tells gateways, then sends: so an instance has

@@ -31,7 +31,5 @@ def _apply_order(world: World, order: Order) -> None:
         case StartInstance(instance=name, tenant=tenant, unit=unit):
             assert order.host is not None
             world.instances[name] = TrackedInstance(name, tenant, unit, order.host)
-        case StopInstance(instance=name) if name in world.strangers:
-            world.strangers[name].told = True
         case StopInstance(instance=name):
             world.instances[name].life.advance(Event.STOP)

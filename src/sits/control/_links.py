@@ -119,13 +119,13 @@ class Links:
         log.info("event %s host=%s", _words(message), name)
         match message:
             case HostReady():
-                self._world.host_ready(name)
+                self._world.host_ready(name, message)
             case TemplateReady(tenant=tenant):
                 self._world.template_ready(name, tenant)
             case TemplateFailed(tenant=tenant, message=text):
                 self._world.template_failed(name, tenant, text, now_s)
-            case InstanceReady(instance=instance, value=value):
-                self._world.instance_ready(name, instance, value)
+            case InstanceReady():
+                self._world.instance_ready(name, message)
             case InstanceGone(instance=instance, code=code, message=text):
                 self._world.instance_gone(instance, code, text, now_s)
 

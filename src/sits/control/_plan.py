@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sits.control._lifecycle import HostState, State
-from sits.control._names import UnitKey, host_name
-from sits.control._world import TemplateState, TrackedHost, TrackedInstance, World
+from sits.control._names import host_name
+from sits.control._world import TemplateState, TrackedHost, TrackedInstance, UnitKey, World
 from sits.models import ModelFile
 from sits.policy import (
     Backoff,
@@ -96,7 +96,7 @@ class Limits:
 
     idle_s: float
     drain_s: float
-    make_name: Callable[[UnitKey], str]
+    make_name: Callable[[str], str]
 
 
 def make_plan(world: World, wanted: Iterable[Wanted], limits: Limits, now_s: float) -> Plan:
@@ -121,10 +121,6 @@ def make_plan(world: World, wanted: Iterable[Wanted], limits: Limits, now_s: flo
     for item in world.instances.values():
         if (item.tenant, item.unit) not in units:
             _stop(plan, item, limits)
-    for stranger in world.strangers.values():
-        if not stranger.told:
-            order = Order(StopInstance(stranger.name, limits.drain_s), stranger.host)
-            plan.orders.append(order)
     return plan
 
 
@@ -144,7 +140,6 @@ def _plan_hosts(plan: Plan, world: World, units: Mapping[UnitKey, Wanted], now_s
         if name not in world.hosts and may_try(plan.host_backoffs.get(name, Backoff()), now_s):
             plan.orders.append(Order(StartHost(name, path)))
     busy = needed.keys() | {item.host for item in world.instances.values()}
-    busy |= {stranger.host for stranger in world.strangers.values()}
     for host in world.hosts.values():
         unneeded = host.name not in busy and host.life.state is not HostState.STOPPING
         if unneeded or host.life.state is HostState.LOST:
@@ -248,7 +243,7 @@ def _can_start(world: World, unit: Wanted) -> bool:
 
 def _start(plan: Plan, unit: Wanted, action: Start, limits: Limits) -> None:
     for _ in range(action.count):
-        name = limits.make_name(unit.key)
+        name = limits.make_name(unit.unit.name)
         plan.orders.append(Order(StartInstance(name, unit.tenant, unit.unit.name), unit.host))
 
 

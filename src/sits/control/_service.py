@@ -12,7 +12,6 @@ from pathlib import Path
 import anyio
 import anyio.abc
 
-from sits.control._adopt import adopt_strangers
 from sits.control._api import make_app
 from sits.control._apply import apply_plan
 from sits.control._clock import Clock, SystemClock
@@ -114,7 +113,6 @@ class _Control:
         """Compare, change the world, tell the gateways, send; return when to do so again."""
         now_s = self._clock.monotonic_s()
         wanted = self.units.wanted()
-        adopt_strangers(self._world, wanted)
         plan = make_plan(self._world, wanted, self._limits, now_s)
         apply_plan(self._world, plan)
         self.units.purge(plan.purge)
@@ -153,6 +151,7 @@ class _Control:
 
     def platform_status(self) -> dict[str, object]:
         """What `GET /api/v1/status` tells, besides the units."""
+        paths = {unit.host: str(unit.model.path) for unit in self.units.wanted() if unit.model}
         return {
             "started_s": self._started_s,
             "uptime_s": round(self._clock.unix_s() - self._started_s, 3),
@@ -160,7 +159,7 @@ class _Control:
             "gateways": self._publisher.gateway_count,
             "node_connected": self._world.node_connected,
             "hosts": [
-                {"name": host.name, "model_path": host.model_path, "state": host.life.state}
+                {"name": host.name, "model_path": paths.get(host.name), "state": host.life.state}
                 for host in self._world.hosts.values()
             ],
             "instances": [

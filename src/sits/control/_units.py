@@ -7,11 +7,10 @@ from typing import Any, Protocol
 
 from sits.control._clock import Clock
 from sits.control._errors import UnitNotFound
-from sits.control._names import UnitKey
 from sits.control._plan import Wanted
 from sits.control._settings import Settings
 from sits.control._status import unit_status
-from sits.control._world import World
+from sits.control._world import UnitKey, World
 from sits.models import ModelError, ModelFile
 from sits.spec import (
     Loaded,

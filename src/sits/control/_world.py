@@ -17,9 +17,10 @@ from sits.control._lifecycle import (
     Lifecycle,
     State,
 )
-from sits.control._names import UnitKey
 from sits.policy import Backoff, InstanceView, Phase, ScaleState, after_failure
-from sits.wire import Instance, Load
+from sits.wire import HostReady, Instance, InstanceReady, Load
+
+UnitKey = tuple[str, str]  # (tenant, unit's name)
 
 
 class TemplateState(StrEnum):
@@ -63,20 +64,6 @@ class TrackedInstance:
         return InstanceView(self.name, Phase(str(self.life.state)), capacity)
 
 
-@dataclass
-class Stranger:
-    """An instance that runs and was not asked for in this life of control.
-
-    Attributes:
-        told: it has been told to stop, and is waited for.
-    """
-
-    name: str
-    host: str
-    value: Instance
-    told: bool = False
-
-
 class World:
     """Everything that is observed, and memory of failures."""
 
@@ -84,7 +71,6 @@ class World:
         self.node_connected = False
         self.hosts: dict[str, TrackedHost] = {}
         self.instances: dict[str, TrackedInstance] = {}  # oldest first
-        self.strangers: dict[str, Stranger] = {}
         self.scales: dict[UnitKey, ScaleState] = {}
         self.host_backoffs: dict[str, Backoff] = {}
         self.template_backoffs: dict[tuple[str, str], Backoff] = {}  # (host, tenant)
@@ -141,11 +127,15 @@ class World:
         host.life.advance(HostEvent.DOWN)
         self._drop_host(host)
 
-    def host_ready(self, name: str) -> None:
-        """A host has loaded its model."""
+    def host_ready(self, name: str, message: HostReady) -> None:
+        """A host has loaded its model; what there is on it already is taken over."""
         host = self.hosts.get(name)
-        if host is not None and host.life.state is not HostState.READY:
-            host.life.advance(HostEvent.LOADED)
+        if host is None or host.life.state is HostState.READY:
+            return
+        host.life.advance(HostEvent.LOADED)
+        host.templates |= dict.fromkeys(message.templates, TemplateState.READY)
+        for ready in message.instances:
+            self.instance_ready(name, ready)
 
     def host_link_lost(self, name: str, message: str, now_s: float) -> None:
         """The link to a host broke: its instances cannot be told anything, so they are gone."""
@@ -170,18 +160,20 @@ class World:
             former = self.template_backoffs.get((host, tenant), Backoff())
             self.template_backoffs[host, tenant] = after_failure(former, message, now_s)
 
-    def instance_ready(self, host: str, name: str, value: Instance) -> None:
-        """An instance answers. The next plan takes it over, or stops it, if it is a stranger."""
-        item = self.instances.get(name)
-        if item is None:
-            self.strangers[name] = Stranger(name, host, value)
-        elif item.life.state is not State.READY:
-            item.value = value
+    def instance_ready(self, host: str, message: InstanceReady) -> None:
+        """An instance answers. One that was not asked for was by an earlier life of control."""
+        if host not in self.hosts:
+            return
+        item = self.instances.setdefault(
+            message.instance,
+            TrackedInstance(message.instance, message.tenant, message.unit, host),
+        )
+        if item.life.state is not State.READY:
+            item.value = message.value
             item.life.advance(Event.CAME_UP)
 
     def instance_gone(self, name: str, code: str, message: str, now_s: float) -> None:
         """An instance has ended; not asked to, it counts as its unit's failure."""
-        self.strangers.pop(name, None)
         item = self.instances.pop(name, None)
         if item is None:
             return
@@ -211,6 +203,3 @@ class World:
             if item.host == host:
                 item.life.advance(Event.ENDED)
                 del self.instances[item.name]
-        for stranger in list(self.strangers.values()):
-            if stranger.host == host:
-                del self.strangers[stranger.name]

@@ -101,27 +101,37 @@ class FakeHost:
     hold_starts: bool = False
     fail_starts: bool = False
     channels: list[Channel[Any]] = field(default_factory=list)
+    templates: list[str] = field(default_factory=list)
+    orders: dict[str, StartInstance] = field(default_factory=dict)
+    running: dict[str, InstanceReady] = field(default_factory=dict)
 
     async def handle(self, channel: Channel[Any]) -> None:
         self.channels.append(channel)
-        await channel.send(HostReady(2048, 2048))
+        await channel.send(
+            HostReady(2048, 2048, tuple(self.templates), tuple(self.running.values()))
+        )
         async for message in channel:
             self.record.add(message)
             match message:
                 case OpenTemplate(tenant=tenant):
+                    self.templates.append(tenant)
                     await channel.send(TemplateReady(tenant))
                 case StartInstance(instance=name):
+                    self.orders[name] = message
                     if self.fail_starts:
                         await channel.send(InstanceGone(name, "start_failed", "no memory"))
                     elif not self.hold_starts:
                         await self.finish_start(name)
                 case StopInstance(instance=name):
+                    self.running.pop(name, None)
                     await channel.send(InstanceGone(name, "stopped", ""))
 
     async def finish_start(self, name: str) -> None:
         endpoint = str(self.directory / f"{name}.sock")
         value = Instance(endpoint, Tier.WARM, CAPACITY)
-        await self.channels[-1].send(InstanceReady(name, value))
+        order = self.orders[name]
+        self.running[name] = InstanceReady(name, order.tenant, order.unit, value)
+        await self.channels[-1].send(self.running[name])
 
 
 class FakeNode:
@@ -138,6 +148,8 @@ class FakeNode:
 
     async def handle(self, channel: Channel[Any]) -> None:
         self._channel = channel
+        for name in self._scopes:
+            await channel.send(HostUp(name, self._endpoint(name)))
         async for message in channel:
             self.record.add(message)
             match message:
@@ -147,11 +159,15 @@ class FakeNode:
                     await self.end_host(name, "stopped")
 
     async def _start(self, name: str) -> None:
-        endpoint = str(self._directory / f"{name}.sock")
-        self.hosts[name] = FakeHost(self.record, self._directory, self.host_starts_hold)
-        await self._group.start(self._serve_host, name, endpoint)
+        endpoint = self._endpoint(name)
+        if name not in self._scopes:
+            self.hosts[name] = FakeHost(self.record, self._directory, self.host_starts_hold)
+            await self._group.start(self._serve_host, name, endpoint)
         assert self._channel is not None
         await self._channel.send(HostUp(name, endpoint))
+
+    def _endpoint(self, name: str) -> str:
+        return str(self._directory / f"{name}.sock")
 
     async def _serve_host(
         self,
@@ -216,6 +232,20 @@ class Platform:
     node: FakeNode
     api: httpx2.AsyncClient
     group: anyio.abc.TaskGroup
+    control: anyio.CancelScope | None = None
+
+    async def start_control(self) -> None:
+        await self.group.start(self._run_control)
+
+    async def _run_control(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        with anyio.CancelScope() as self.control:
+            await run(self.settings, Deps(self.clock, resolve_any), task_status=task_status)
+        self.record.add("control ended")
+
+    async def end_control(self) -> None:
+        assert self.control is not None
+        self.control.cancel()
+        await self.record.until(lambda: "control ended" in self.record.entries)
 
     async def gateway(self) -> FakeGateway:
         channel = await connect(self.settings.control_socket, FromControl)
@@ -258,8 +288,9 @@ async def platform(directory: Path, **changes: Any) -> AsyncIterator[Platform]:
     async with anyio.create_task_group() as group:
         node = FakeNode(record, directory, group)
         await group.start(serve, settings.node_socket, ToNode, node.handle)
-        await group.start(run, settings, Deps(clock, resolve_any))
         transport = httpx2.AsyncHTTPTransport(uds=settings.api_socket)
         async with httpx2.AsyncClient(transport=transport, base_url="http://control") as api:
-            yield Platform(settings, clock, record, node, api, group)
+            up = Platform(settings, clock, record, node, api, group)
+            await up.start_control()
+            yield up
         group.cancel_scope.cancel()

@@ -229,12 +229,20 @@ async def test_units_and_the_key_are_there_after_a_restart(directory: Path) -> N
         await second.record.until(lambda: bool(second.record.of(OpenTemplate)))
 
 
-async def test_an_instance_of_an_earlier_life_is_stopped(running: Platform) -> None:
+async def test_a_restart_of_control_loses_nothing_that_runs(running: Platform) -> None:
+    gateway = await running.gateway()
     await running.deploy()
-    await running.record.until(lambda: bool(running.record.of(OpenTemplate)))
-    await running.host().finish_start("chat-0000-0001")
-    await running.record.until(lambda: bool(running.record.of(StopInstance)))
-    assert running.record.of(StopInstance)[0].instance == "chat-0000-0001"
+    await gateway.say(running=1)
+    await running.record.until(lambda: len(gateway.serving()) == 1)
+    before = gateway.serving()
+    await running.end_control()
+    running.record.entries.clear()
+    await running.start_control()
+    gateway = await running.gateway()
+    await gateway.say(running=1)
+    await running.record.until(lambda: gateway.serving() == before)
+    orders = (StartInstance, StopInstance, StopHost)
+    assert not [entry for entry in running.record.entries if isinstance(entry, orders)]
 
 
 async def test_the_table_carries_the_hash_of_the_local_key(running: Platform) -> None:

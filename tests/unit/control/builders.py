@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sits.control._adopt import adopt_strangers
 from sits.control._apply import apply_plan
 from sits.control._names import host_name
 from sits.control._plan import Limits, Order, Plan, Wanted, make_plan
@@ -13,7 +12,7 @@ from sits.control._settings import Settings
 from sits.control._world import World
 from sits.models import ModelFile
 from sits.spec import Unit, load_unit_json, revision_id
-from sits.wire import Instance, Load, Tier, UnitLoad
+from sits.wire import HostReady, Instance, InstanceReady, Load, Tier, UnitLoad
 
 IDLE_S = 60.0
 DRAIN_S = 10.0
@@ -64,14 +63,13 @@ class Scene:
         self.world.node_up()
         self.wanted = list(wanted)
         self.now_s = 0.0
-        self.limits = Limits(IDLE_S, DRAIN_S, lambda key: f"{key[1]}-{next(counter)}")
+        self.limits = Limits(IDLE_S, DRAIN_S, lambda unit: f"{unit}-{next(counter)}")
 
     def plan(self) -> Plan:
         return make_plan(self.world, self.wanted, self.limits, self.now_s)
 
     def turn(self) -> list[Order]:
         """Plan, take the plan over, and return its orders."""
-        adopt_strangers(self.world, self.wanted)
         plan = self.plan()
         apply_plan(self.world, plan)
         return plan.orders
@@ -87,13 +85,14 @@ class Scene:
         """Have a model's host and a tenant's template come up."""
         self.turn()
         if self.world.host_up(host_of(model), f"/run/{model}.sock"):
-            self.world.host_ready(host_of(model))
+            self.world.host_ready(host_of(model), HostReady(2048, 2048))
         self.turn()
         self.world.template_ready(host_of(model), tenant)
 
     def come_up(self, name: str, model: str = "small") -> None:
         value = Instance(f"/run/{name}.sock", Tier.WARM, CAPACITY)
-        self.world.instance_ready(host_of(model), name, value)
+        unit = name.rpartition("-")[0]
+        self.world.instance_ready(host_of(model), InstanceReady(name, "default", unit, value))
 
     def serve(self, model: str = "small") -> None:
         """Have one instance serve one running request."""

@@ -1,10 +1,19 @@
 """Objects in, orders out: hosts, templates, instances, with failures among them."""
 
 from sits.control._lifecycle import State
-from sits.wire import OpenTemplate, StartHost, StopInstance
+from sits.wire import (
+    HostReady,
+    Instance,
+    InstanceReady,
+    OpenTemplate,
+    StartHost,
+    StopInstance,
+    Tier,
+)
 from tests.unit.control.builders import Scene, host_of, make_wanted
 
 SMALL, OTHER = host_of("small"), host_of("other")
+LOADED = HostReady(2048, 2048)
 
 
 def test_nothing_wanted_needs_nothing() -> None:
@@ -24,7 +33,7 @@ def test_a_host_that_is_up_is_asked_for_one_template_for_each_tenant() -> None:
     scene.turn()
     assert scene.world.host_up(SMALL, "/run/h.sock")
     assert scene.turn() == []
-    scene.world.host_ready(SMALL)
+    scene.world.host_ready(SMALL, LOADED)
     orders = scene.turn()
     assert [order.message for order in orders] == [OpenTemplate("default"), OpenTemplate("t2")]
     assert {order.host for order in orders} == {SMALL}
@@ -52,7 +61,7 @@ def test_demand_before_the_host_is_up_waits_and_then_starts_one() -> None:
     scene.load(waiting=20)
     assert scene.turn_words() == [f"StartHost {SMALL}"]
     scene.world.host_up(SMALL, "/run/h.sock")
-    scene.world.host_ready(SMALL)
+    scene.world.host_ready(SMALL, LOADED)
     assert scene.turn_words() == ["OpenTemplate default", "StartInstance chat-1"]
     assert scene.turn() == []
 
@@ -210,7 +219,7 @@ def test_without_room_the_old_one_drains_once_the_new_template_is_warm() -> None
     scene.wanted = [make_wanted(model="other")]
     scene.turn()
     scene.world.host_up(OTHER, "/run/o.sock")
-    scene.world.host_ready(OTHER)
+    scene.world.host_ready(OTHER, LOADED)
     assert scene.turn_words() == ["OpenTemplate default"]
     assert scene.turn() == []
     scene.world.template_ready(OTHER, "default")
@@ -246,13 +255,46 @@ def test_a_unit_whose_model_is_gone_needs_no_host() -> None:
     assert scene.plan().purge == []
 
 
-def test_what_hosts_and_nodes_say_of_strangers_changes_nothing() -> None:
+def make_ready(name: str, unit: str = "chat", tenant: str = "default") -> InstanceReady:
+    return InstanceReady(name, tenant, unit, Instance(f"/run/{name}.sock", Tier.WARM, 4))
+
+
+def test_what_an_earlier_life_left_running_is_taken_over_in_one_step() -> None:
+    scene = Scene(make_wanted())
+    assert scene.world.host_up(SMALL, "/run/h.sock")
+    left = HostReady(2048, 2048, ("default",), (make_ready("chat-0001-0001"),))
+    scene.world.host_ready(SMALL, left)
+    scene.load(running=1)
+    assert scene.turn() == []
+    assert scene.world.instances["chat-0001-0001"].life.state is State.READY
+
+
+def test_what_an_earlier_life_left_and_nobody_wants_is_stopped_host_last() -> None:
+    scene = Scene(make_wanted(), make_wanted("other", "other"))
+    scene.warm()
+    scene.wanted = [make_wanted()]
+    scene.world.host_up(OTHER, "/run/o.sock")
+    left = HostReady(
+        2048,
+        2048,
+        ("default",),
+        (make_ready("a-0001-0001", "a"), make_ready("chat-0001-0002", tenant="t2")),
+    )
+    scene.world.host_ready(OTHER, left)
+    assert scene.turn_words() == ["StopInstance a-0001-0001", "StopInstance chat-0001-0002"]
+    scene.world.instance_gone("a-0001-0001", "stopped", "", 1.0)
+    assert scene.turn() == []
+    scene.world.instance_gone("chat-0001-0002", "stopped", "", 1.0)
+    assert scene.turn_words() == [f"StopHost {OTHER}"]
+
+
+def test_what_is_said_of_strangers_changes_nothing() -> None:
     scene = Scene()
-    assert not scene.world.host_up("h-stranger", "/run/x.sock")
-    scene.world.host_ready("h-stranger")
+    scene.world.host_ready("h-stranger", LOADED)
     scene.world.host_down("h-stranger", "x", 1.0)
     scene.world.host_link_lost("h-stranger", "x", 1.0)
     scene.world.template_ready("h-stranger", "default")
     scene.world.template_failed("h-stranger", "default", "x", 1.0)
+    scene.world.instance_ready("h-stranger", make_ready("chat-1"))
     scene.world.instance_gone("stranger-1", "x", "x", 1.0)
     assert (scene.world.hosts, scene.world.instances, scene.world.scales) == ({}, {}, {})

@@ -2,7 +2,7 @@
 
 from sits.control._status import UnitPhase, UnitStatus, unit_status
 from sits.control._table import make_routes
-from sits.wire import RoutedInstance, Tier
+from sits.wire import HostReady, RoutedInstance, Tier
 from tests.unit.control.builders import Scene, host_of, make_settings, make_wanted
 
 SMALL = host_of("small")
@@ -23,7 +23,7 @@ def test_a_unit_goes_from_deploying_to_ready_to_serving() -> None:
     assert summary(scene) == ("Deploying", "LoadingModel", "cool")
     scene.turn()
     scene.world.host_up(SMALL, "/run/h.sock")
-    scene.world.host_ready(SMALL)
+    scene.world.host_ready(SMALL, HostReady(2048, 2048))
     assert summary(scene) == ("Deploying", "OpeningTemplate", "cool")
     scene.world.template_ready(SMALL, "default")
     assert summary(scene) == ("Ready", "ScaledToZero", "warm")
