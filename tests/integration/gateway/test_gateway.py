@@ -240,3 +240,17 @@ async def test_the_servers_connections_do_not_wait_to_fill_packets(
         await http.get("/livez")
     assert seen
     assert all(seen)
+
+
+async def test_a_listener_of_the_parent_is_served_and_stays_the_parents(tmp_path: Path) -> None:
+    worker = FakeWorker(tmp_path / "w0", says("hi"))
+    route = make_route(instances=(worker.routed,))
+    with socket.create_server(("127.0.0.1", 0)) as ours:
+        inherited = ours.dup().detach()
+        async with (
+            platform(tmp_path, route, workers=[worker], listen_fd=inherited) as it,
+            caller(it) as http,
+        ):
+            assert it.port == ours.getsockname()[1]
+            assert (await http.post(CHAT, json=BODY)).status_code == 200
+        assert not await refuses(ours.getsockname()[1])

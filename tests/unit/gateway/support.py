@@ -149,7 +149,8 @@ class FakeWorker:
                 await self.changed.wait()
 
     async def hang_up(self) -> None:
-        """End as a killed process does."""
+        """End as a killed process does: nobody can connect any more."""
+        await anyio.Path(self.routed.endpoint).unlink(missing_ok=True)
         for channel in self._channels:
             await channel.aclose()
 

@@ -170,6 +170,12 @@ def test_a_memory_bomb_is_refused_and_the_limit_lifted(template: str) -> None:
     assert len(bytearray(300 << 20)) == 300 << 20
 
 
+def test_memory_is_bounded_by_what_the_limits_say() -> None:
+    template = "{{ 'x'.center(100000000) | length }}"
+    assert render_prompt(template, {}) == "100000000"
+    assert "more than 32 MiB" in refusal(template, memory_bytes=32 << 20)
+
+
 @pytest.mark.parametrize(
     "template",
     [
