@@ -30,7 +30,7 @@ from sits.control._lifecycle import (
     State,
 )
 from sits.control._service import Deps, run
-from sits.control._settings import Settings, SettingsError, decode_settings
+from sits.control._settings import Settings
 
 __all__ = [
     "HOST_TRANSITIONS",
@@ -44,9 +44,7 @@ __all__ = [
     "Lifecycle",
     "LifecycleError",
     "Settings",
-    "SettingsError",
     "State",
     "SystemClock",
-    "decode_settings",
     "run",
 ]

@@ -4,7 +4,6 @@ Tree::
 
     SitsError
       +-- ControlError
-            +-- SettingsError       (in _settings) it cannot start with these
             +-- LifecycleError      (in _lifecycle) an illegal step: a bug, or a foreign peer
             +-- KeyFileError        the local key's file is not usable
             +-- UnitNotFound        404

@@ -178,7 +178,7 @@ def _plan_instances(plan: Plan, world: World, unit: Wanted, limits: Limits, now_
     items = world.instances_of(unit.key)
     old = [item for item in items if item.host != unit.host]
     new = [item for item in items if item.host == unit.host]
-    waiting, running = world.demand(unit.unit.name)
+    waiting, running = world.demand(unit.key)
     if old and not _roll_over(plan, world, unit, old, new, waiting + running, limits):
         return
     decision = decide_instances(

@@ -1,17 +1,8 @@
 """What control is started with. Built once, at the edge; a bad value stops the start."""
 
-import dataclasses
 from dataclasses import dataclass
 
-import msgspec
-
-from sits.control._errors import ControlError
-
-
-class SettingsError(ControlError):
-    """A setting that control cannot start with."""
-
-    code = "invalid_settings"
+from sits._settings import SettingsError
 
 
 @dataclass(frozen=True)
@@ -54,21 +45,3 @@ class Settings:
             raise SettingsError(
                 f"public_url is '{self.public_url}'; expected it to begin with http:// or https://"
             )
-
-
-def decode_settings(text: str) -> Settings:
-    """Read settings from JSON.
-
-    Raises:
-        SettingsError: a field is missing, unknown, of another type, or out of range.
-    """
-    try:
-        fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-        known = {field.name for field in dataclasses.fields(Settings)}
-        if unknown := sorted(fields.keys() - known):
-            raise SettingsError(
-                f"control was given the settings {unknown}; known are {sorted(known)}"
-            )
-        return msgspec.json.decode(text, type=Settings)
-    except msgspec.MsgspecError as error:
-        raise SettingsError(f"control's settings cannot be read: {error}") from error

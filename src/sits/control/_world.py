@@ -76,10 +76,11 @@ class World:
         self.template_backoffs: dict[tuple[str, str], Backoff] = {}  # (host, tenant)
         self._loads: dict[int, Load] = {}
 
-    def demand(self, unit: str) -> tuple[int, int]:
+    def demand(self, key: UnitKey) -> tuple[int, int]:
         """Return the requests of a unit that wait and run, summed over gateways."""
-        loads = [load.units[unit] for load in self._loads.values() if unit in load.units]
-        return sum(load.waiting for load in loads), sum(load.running for load in loads)
+        loads = [unit for load in self._loads.values() for unit in load.units]
+        own = [unit for unit in loads if (unit.tenant, unit.unit) == key]
+        return sum(unit.waiting for unit in own), sum(unit.running for unit in own)
 
     def instances_of(self, key: UnitKey) -> list[TrackedInstance]:
         """Return a unit's instances, oldest first."""

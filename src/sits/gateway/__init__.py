@@ -20,6 +20,6 @@ Templates are never rendered here: a bad one would hold up everybody.
 """
 
 from sits.gateway._server import run
-from sits.gateway._settings import LOOPBACK_HOSTS, Settings, SettingsError, decode_settings
+from sits.gateway._settings import LOOPBACK_HOSTS, Settings
 
-__all__ = ["LOOPBACK_HOSTS", "Settings", "SettingsError", "decode_settings", "run"]
+__all__ = ["LOOPBACK_HOSTS", "Settings", "run"]

@@ -1,6 +1,5 @@
 """The gateway's process: `python -m sits.gateway '<settings as JSON>'`, started by the node.
 
-SIGINT is ignored: a terminal sends it to the whole group, and it is the node that decides.
 SIGTERM drains; a second one ends at once.
 """
 
@@ -10,12 +9,9 @@ import sys
 
 import anyio
 
-from sits._errors import SitsError
-from sits._process import die_with_parent, set_process_name
 from sits.gateway._server import run
-from sits.gateway._settings import Settings, decode_settings
-
-log = logging.getLogger("sits.gateway")
+from sits.gateway._settings import Settings
+from sits.observe import run_service
 
 
 async def _serve(settings: Settings) -> None:
@@ -34,31 +30,12 @@ async def _watch_signals(stop: anyio.Event, everything: anyio.CancelScope) -> No
             stop.set()
 
 
-def main() -> int:
-    """Run the process and return its exit code."""
-    logging.basicConfig(
-        level=logging.INFO,
-        stream=sys.stderr,
-        format="%(asctime)s level=%(levelname)s logger=%(name)s %(message)s",
-    )
-    # It logs a line for each request that the proxy makes.
-    logging.getLogger("httpx2").setLevel(logging.WARNING)
-    if len(sys.argv) != 2:
-        log.error("usage: python -m sits.gateway '<settings as JSON>'")
-        return 2
-    code = 0
-    try:
-        settings = decode_settings(sys.argv[1])
-        die_with_parent(settings.parent_pid)
-        set_process_name("sits-gateway")
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        anyio.run(_serve, settings, backend_options={"use_uvloop": True})
-    except* SitsError as failed:
-        code = 1
-        for error in failed.exceptions:
-            log.error("event=failed reason=%s", error)
-    return code
+def _run(settings: Settings) -> None:
+    # They log a line for each request that the proxy makes, and for each start and end.
+    for name in ("httpx2", "uvicorn"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    anyio.run(_serve, settings, backend_options={"use_uvloop": True})
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_service("gateway", sys.argv[1:], Settings, _run))

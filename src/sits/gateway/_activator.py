@@ -147,14 +147,14 @@ class Activator:
         return await self._wait(unit, waiter, deadline)
 
     def load(self) -> Load:
-        """Return every unit's counts, by its name. A unit not named has none."""
-        units: dict[str, UnitLoad] = {}
-        for (_, name), unit in self._units.items():
-            waiting, running = len(unit.waiters), unit.running
-            if waiting or running:
-                before = units.get(name, UnitLoad(0, 0))
-                units[name] = UnitLoad(before.waiting + waiting, before.running + running)
-        return Load(units)
+        """Return every unit's counts. A unit not named has none."""
+        return Load(
+            tuple(
+                UnitLoad(tenant, name, len(unit.waiters), unit.running)
+                for (tenant, name), unit in self._units.items()
+                if unit.waiters or unit.running
+            )
+        )
 
     def close(self, error: Callable[[], ApiError]) -> None:
         """End every wait with an error, now and from now on. What runs goes on."""

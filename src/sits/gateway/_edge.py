@@ -59,7 +59,8 @@ class Edge:
             else:
                 await send_error(send_marked, error, exchange)
         finally:
-            exchange.log_end(time.monotonic())
+            if scope["path"] not in _OPEN_PATHS:  # probes come all the time and say nothing
+                exchange.log_end(time.monotonic())
 
     def _refusal(self, scope: Scope, exchange: Exchange) -> ApiError | None:
         if scope["path"] in _OPEN_PATHS:

@@ -4,7 +4,6 @@ Tree::
 
     SitsError
       +-- ApiError         ends one request with a status and `{"error": {...}}`
-      +-- SettingsError    (in `_settings`) stops the start
 
 Invariants: a message says what was given, what was expected, what to do; no message holds a
 key or a prompt; the same failure has the same `code` as an HTTP answer and inside a stream.

@@ -15,6 +15,7 @@ import anyio
 import anyio.abc
 import uvicorn
 
+from sits._settings import SettingsError
 from sits.gateway._activator import Activator
 from sits.gateway._control_link import ControlLink
 from sits.gateway._edge import App, Edge
@@ -22,7 +23,7 @@ from sits.gateway._endpoints import Generation, Listing, make_routes
 from sits.gateway._errors import shutting_down
 from sits.gateway._proxy import ControlProxy
 from sits.gateway._relay import Relay
-from sits.gateway._settings import Settings, SettingsError
+from sits.gateway._settings import Settings
 from sits.gateway._table import RoutingTable
 from sits.wire import Load, PieceAdapter, Table
 
@@ -61,19 +62,19 @@ class Gateway:
 
     def __init__(self, settings: Settings, group: anyio.abc.TaskGroup, proxy: ControlProxy) -> None:
         self._settings = settings
-        self._table = RoutingTable()
+        self.table = RoutingTable()
         self.control = ControlLink(settings.control_socket, self.take, self._load)
         self.activator = Activator(group, self.control.notify)
-        self._listing = Listing(self._table)
+        self._listing = Listing(self.table)
         relay = Relay(self.activator, settings)
-        routes = make_routes(self._listing, Generation(self._table, relay, settings), proxy)
-        self._edge = Edge(cast("App", routes), self._table, settings.allowed_hosts)
+        routes = make_routes(self._listing, Generation(self.table, relay, settings), proxy)
+        self._edge = Edge(cast("App", routes), self.table, settings.allowed_hosts)
         self.pieces = 0
         self.app: App = PieceAdapter(self._edge, self._on_piece)
 
     def take(self, table: Table) -> None:
         """Take over a new table from control."""
-        self._table.replace(table)
+        self.table.replace(table)
         self.activator.apply(table.units)
         log.info(
             "event=table version=%d units=%d keys=%d",
@@ -133,6 +134,9 @@ async def run(
         )
         if stop is not None:
             group.start_soon(_drain_when, stop, gateway, server, settings.drain_s)
+        # Connections wait in the kernel's queue meanwhile, rather than being refused.
+        with anyio.move_on_after(settings.first_table_s):
+            await gateway.table.wait_until_ready()
         log.info("event=listening url=http://%s:%d", settings.host, port)
         task_status.started(port)
         try:

@@ -1,19 +1,10 @@
 """What a gateway is started with. Built once, at the edge; a bad value stops the start."""
 
-import dataclasses
 from dataclasses import dataclass
 
-import msgspec
-
-from sits._errors import SitsError
+from sits._settings import SettingsError
 
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
-
-
-class SettingsError(SitsError):
-    """A setting that the gateway cannot start with."""
-
-    code = "invalid_settings"
 
 
 @dataclass(frozen=True)
@@ -32,6 +23,8 @@ class Settings:
             `*` alone allows everything.
         behind_proxy: believe `X-Forwarded-For` and `X-Forwarded-Proto` of a proxy on this
             machine.
+        first_table_s: seconds to wait for control's first table before requests are taken
+            (and answered 503 until it comes).
         max_body_bytes: largest request body; a longer one is answered 413.
         body_s: seconds that a client may take to send its body.
         first_byte_s: seconds from the grant of an instance to the first piece.
@@ -50,6 +43,7 @@ class Settings:
     listen_fd: int | None = None
     allowed_hosts: tuple[str, ...] = LOOPBACK_HOSTS
     behind_proxy: bool = False
+    first_table_s: float = 5.0
     max_body_bytes: int = 1024 * 1024
     body_s: float = 30.0
     first_byte_s: float = 120.0
@@ -69,21 +63,3 @@ class Settings:
         for name in ("keep_alive_s", "drain_s"):
             if getattr(self, name) < 0:
                 raise SettingsError(f"{name} is {getattr(self, name)}; expected 0 or more")
-
-
-def decode_settings(text: str) -> Settings:
-    """Read settings from JSON.
-
-    Raises:
-        SettingsError: a field is missing, unknown, of another type, or out of range.
-    """
-    try:
-        fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-        known = {field.name for field in dataclasses.fields(Settings)}
-        if unknown := sorted(fields.keys() - known):
-            raise SettingsError(
-                f"the gateway was given the settings {unknown}; known are {sorted(known)}"
-            )
-        return msgspec.json.decode(text, type=Settings)
-    except msgspec.MsgspecError as error:
-        raise SettingsError(f"the gateway's settings cannot be read: {error}") from error

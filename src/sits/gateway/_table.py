@@ -6,6 +6,8 @@ look-ups.
 
 from collections.abc import Iterable
 
+import anyio
+
 from sits.gateway._errors import ApiError
 from sits.trust import verify
 from sits.wire import KeyRecord, Table, UnitRoute
@@ -17,7 +19,16 @@ class RoutingTable:
     def __init__(self) -> None:
         self._keys: dict[str, KeyRecord] = {}
         self._units: dict[str, dict[str, UnitRoute]] = {}
-        self.ready = False
+        self._taken = anyio.Event()
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a table."""
+        return self._taken.is_set()
+
+    async def wait_until_ready(self) -> None:
+        """Wait for the first table."""
+        await self._taken.wait()
 
     def replace(self, table: Table) -> None:
         """Take over a whole new table."""
@@ -25,7 +36,7 @@ class RoutingTable:
         self._units = {}
         for route in table.units:
             self._units.setdefault(route.tenant, {})[route.name] = route
-        self.ready = True
+        self._taken.set()
 
     def tenant_of(self, key: str) -> str | None:
         """Return the tenant that a presented key belongs to, None when it is no good."""

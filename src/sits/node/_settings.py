@@ -14,17 +14,11 @@ from typing import Any
 import msgspec
 import platformdirs
 
-from sits._errors import SitsError
+from sits._settings import SettingsError
 from sits.runtime.engine import LLAMACPP
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _NOT_SETTINGS = frozenset({"SITS_HOME", "SITS_CACHE", "SITS_URL", "SITS_API_KEY"})
-
-
-class SettingsError(SitsError):
-    """A setting that the platform cannot start with."""
-
-    code = "invalid_settings"
 
 
 def _default_home() -> Path:

@@ -59,6 +59,8 @@ class Table(msgspec.Struct, frozen=True, tag="table"):
 class UnitLoad(msgspec.Struct, frozen=True):
     """A unit's requests at one gateway, right now."""
 
+    tenant: str
+    unit: str
     waiting: int
     running: int
 
@@ -66,7 +68,7 @@ class UnitLoad(msgspec.Struct, frozen=True):
 class Load(msgspec.Struct, frozen=True, tag="load"):
     """The demand at one gateway. Whole and level-triggered: a unit not named has none."""
 
-    units: dict[str, UnitLoad]
+    units: tuple[UnitLoad, ...]
 
 
 ToControl = Load

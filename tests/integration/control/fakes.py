@@ -200,7 +200,7 @@ class FakeGateway:
                 self._record.add(table)
 
     async def say(self, waiting: int = 0, running: int = 0, unit: str = "chat") -> None:
-        await self._channel.send(Load({unit: UnitLoad(waiting, running)}))
+        await self._channel.send(Load((UnitLoad("default", unit, waiting, running),)))
 
     async def leave(self) -> None:
         await self._channel.aclose()

@@ -72,7 +72,7 @@ def test_bad_settings_are_named_and_nothing_is_made(directory: Path) -> None:
     process = start('{"home": 3}')
     _, said = process.communicate(timeout=10)
     assert process.returncode == 2
-    assert "settings cannot be read" in said
+    assert "settings of control cannot be read" in said
     assert "Traceback" not in said
     assert list(directory.iterdir()) == []
 

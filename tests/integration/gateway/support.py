@@ -40,7 +40,7 @@ class FakeControl:
                 await self._changed.wait()
 
     def _last(self) -> dict[str, tuple[int, int]]:
-        return {name: (load.waiting, load.running) for name, load in self.loads[-1].units.items()}
+        return {load.unit: (load.waiting, load.running) for load in self.loads[-1].units}
 
     async def _handle(self, channel: Channel[ToControl]) -> None:
         self.links.append(channel)

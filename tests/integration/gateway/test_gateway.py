@@ -10,7 +10,8 @@ import httpx2
 import pytest
 import uvicorn.protocols.http.httptools_impl as uvicorn_http
 
-from sits.gateway import SettingsError, run
+from sits._settings import SettingsError
+from sits.gateway import run
 from tests.integration.gateway.support import Platform, platform
 from tests.unit.gateway.support import (
     KEY,

@@ -119,7 +119,7 @@ async def test_a_second_sigterm_ends_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
-    [([], 2, "usage"), (["{}"], 1, "control_socket"), (["nonsense"], 1, "cannot be read")],
+    [([], 2, "one argument"), (["{}"], 2, "control_socket"), (["nonsense"], 2, "cannot be read")],
 )
 def test_settings_that_cannot_be_read_stop_the_start_with_one_line(
     arguments: list[str], code: int, said: str

@@ -79,7 +79,7 @@ class Scene:
         return [words(order) for order in self.turn()]
 
     def load(self, waiting: int = 0, running: int = 0, unit: str = "chat") -> None:
-        self.world.set_load(1, Load({unit: UnitLoad(waiting, running)}))
+        self.world.set_load(1, Load((UnitLoad("default", unit, waiting, running),)))
 
     def warm(self, model: str = "small", tenant: str = "default") -> None:
         """Have a model's host and a tenant's template come up."""

@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from sits.control import Settings, SettingsError, decode_settings
+from sits._settings import SettingsError, decode_settings
+from sits.control import Settings
 from tests.unit.control.builders import make_settings
 
 GIVEN = dataclasses.asdict(make_settings())
@@ -18,7 +19,7 @@ def test_the_defaults() -> None:
 
 
 def test_settings_come_back_from_their_json() -> None:
-    assert decode_settings(json.dumps(GIVEN)) == make_settings()
+    assert decode_settings(Settings, json.dumps(GIVEN), "control") == make_settings()
 
 
 def test_every_setting_is_documented() -> None:
@@ -39,10 +40,10 @@ def test_every_setting_is_documented() -> None:
 )
 def test_a_bad_value_stops_the_start(changes: dict[str, object], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
-        decode_settings(json.dumps(GIVEN | changes))
+        decode_settings(Settings, json.dumps(GIVEN | changes), "control")
 
 
 def test_a_missing_value_is_named() -> None:
     given = {name: value for name, value in GIVEN.items() if name != "home"}
     with pytest.raises(SettingsError, match="home"):
-        decode_settings(json.dumps(given))
+        decode_settings(Settings, json.dumps(given), "control")

@@ -282,7 +282,7 @@ class Running:
     def counts(self) -> dict[str, tuple[int, int]]:
         """Waiting and running requests of each unit that has some."""
         units = self.gateway.activator.load().units
-        return {name: (load.waiting, load.running) for name, load in units.items()}
+        return {load.unit: (load.waiting, load.running) for load in units}
 
 
 @asynccontextmanager

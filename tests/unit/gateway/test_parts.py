@@ -6,7 +6,8 @@ import anyio
 import pytest
 
 from sits import gateway
-from sits.gateway import Settings, SettingsError, decode_settings
+from sits._settings import SettingsError, decode_settings
+from sits.gateway import Settings
 from sits.gateway._inbox import Inbox
 from sits.gateway._pick import pick
 
@@ -70,7 +71,7 @@ async def test_a_cancelled_wait_loses_nothing() -> None:
 
 
 def test_the_defaults_of_the_settings() -> None:
-    settings = decode_settings("{" + REQUIRED + "}")
+    settings = decode_settings(Settings, "{" + REQUIRED + "}", "gateway")
     assert settings == Settings(
         control_socket="/c",
         control_api_socket="/a",
@@ -79,6 +80,7 @@ def test_the_defaults_of_the_settings() -> None:
         port=7480,
         allowed_hosts=("localhost", "127.0.0.1", "[::1]"),
         behind_proxy=False,
+        first_table_s=5.0,
         max_body_bytes=1_048_576,
         body_s=30.0,
         first_byte_s=120.0,
@@ -110,9 +112,9 @@ def test_every_setting_is_documented() -> None:
 )
 def test_settings_that_make_no_sense_stop_the_start(text: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
-        decode_settings(text)
+        decode_settings(Settings, text, "gateway")
 
 
 def test_the_surface_of_the_package() -> None:
-    expected = ["LOOPBACK_HOSTS", "Settings", "SettingsError", "decode_settings", "run"]
+    expected = ["LOOPBACK_HOSTS", "Settings", "run"]
     assert gateway.__all__ == expected

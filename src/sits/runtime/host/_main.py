@@ -9,11 +9,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import NoReturn
 
-import msgspec
-
-from sits._errors import SitsError
-from sits._process import die_with_parent, set_process_name
-from sits.observe import configure_logging
+from sits.observe import run_service
 from sits.runtime.engine import LLAMACPP, PoolShape, load_model
 from sits.runtime.host._base import ForkHost
 from sits.runtime.host._reactor import Reactor
@@ -53,25 +49,12 @@ class HostSettings:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a base host until it is ended from outside.
+    """Run a base host until it is ended from outside; return its exit status.
 
     Args:
         arguments: one, `HostSettings` as JSON.
-
-    Returns:
-        The exit status, 1 when the model cannot be run (the reason is on stderr).
     """
-    settings = msgspec.json.decode(arguments[0], type=HostSettings)
-    die_with_parent(settings.parent_pid)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    set_process_name("sits-host")
-    configure_logging("host")
-    try:
-        _serve(settings)
-    except SitsError as error:
-        _log.error("%s", error)
-        return 1
-    return 0
+    return run_service("host", arguments, HostSettings, _serve)
 
 
 def _serve(settings: HostSettings) -> None:
