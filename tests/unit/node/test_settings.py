@@ -1,0 +1,74 @@
+"""The platform's settings: where they come from, in which order, and what is refused."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from sits._settings import SettingsError
+from sits.node import Settings, load_settings
+
+REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "index.md"
+
+
+def test_the_defaults(tmp_path: Path) -> None:
+    settings = load_settings({"home": tmp_path}, {})
+    assert settings == Settings(
+        home=tmp_path,
+        host="127.0.0.1",
+        port=7480,
+        behind_proxy=False,
+        allowed_hosts=(),
+        engine="sits.runtime.engine.llamacpp:load",
+        sequences=4,
+        sequence_tokens=2048,
+        idle_s=60.0,
+        hold_s=30.0,
+        drain_s=2.0,
+    )
+
+
+def test_flags_are_over_the_environment_and_that_is_over_the_file(tmp_path: Path) -> None:
+    (tmp_path / "sits.toml").write_text('port = 1\nidle_s = 5\nallowed_hosts = ["a", "b"]\n')
+    environment = {"SITS_PORT": "2", "SITS_HOLD_S": "7.5", "HOME": "/x"}
+    settings = load_settings({"home": tmp_path, "port": None}, environment)
+    assert (settings.port, settings.idle_s, settings.hold_s) == (2, 5.0, 7.5)
+    assert settings.allowed_hosts == ("a", "b")
+    assert load_settings({"home": tmp_path, "port": 3}, environment).port == 3
+
+
+@pytest.mark.parametrize(
+    ("file", "environment", "words"),
+    [
+        ("prot = 1", {}, "prot"),
+        ("port = ", {}, "TOML"),
+        ("", {"SITS_PROT": "1"}, "SITS_PROT"),
+        ("", {"SITS_PORT": "many"}, "port"),
+        ("port = 65536", {}, "0 to 65535"),
+        ('host = "0.0.0.0"', {}, "behind-proxy"),
+        ("idle_s = 0", {}, "idle_s"),
+        ("sequences = 0", {}, "sequences"),
+        ("drain_s = nan", {}, "drain_s"),
+    ],
+)
+def test_what_cannot_be_used_stops_the_start(
+    tmp_path: Path, file: str, environment: dict[str, str], words: str
+) -> None:
+    (tmp_path / "sits.toml").write_text(file)
+    with pytest.raises(SettingsError, match=words):
+        load_settings({"home": tmp_path}, environment)
+
+
+def test_another_address_is_taken_behind_a_proxy(tmp_path: Path) -> None:
+    flags = {"home": tmp_path, "host": "0.0.0.0", "behind_proxy": True}
+    assert load_settings(flags, {}).host == "0.0.0.0"
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    reference = REFERENCE.read_text(encoding="utf-8")
+    for field in dataclasses.fields(Settings):
+        if field.name == "home":
+            continue
+        default = {(): "none", True: "`true`", False: "`false`"}.get(field.default)
+        assert f"| `{field.name}` | {default or f'`{field.default}`'} |" in reference, field.name
+        assert f"        {field.name}: " in (Settings.__doc__ or "")
