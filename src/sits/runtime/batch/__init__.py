@@ -6,7 +6,7 @@ Nothing here waits, and nothing knows of sockets.
 """
 
 from sits.runtime.batch._batcher import Batcher, RequestRefused
-from sits.runtime.batch._prompt import prompt_tokens
+from sits.runtime.batch._prompt import compile_template, prompt_tokens
 from sits.runtime.batch._text import AnswerText
 
-__all__ = ["AnswerText", "Batcher", "RequestRefused", "prompt_tokens"]
+__all__ = ["AnswerText", "Batcher", "RequestRefused", "compile_template", "prompt_tokens"]

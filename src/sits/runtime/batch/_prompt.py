@@ -6,12 +6,13 @@ can end a turn or speak as the system by writing so. Other prompts are tokenized
 every other runtime does.
 """
 
+import contextlib
 import re
 import secrets
 from collections.abc import Iterable
 
 from sits.runtime.engine import Model, ModelInfo
-from sits.sandbox import render_chat, render_prompt
+from sits.sandbox import SandboxError, render_chat, render_prompt
 from sits.wire import ChatPrompt, Message, TemplatePrompt
 
 # Where a model has no chat template of its own.
@@ -36,6 +37,15 @@ def prompt_tokens(model: Model, prompt: ChatPrompt | TemplatePrompt) -> list[int
         eos_token=info.eos_text,
     )
     return _begin(info, text) + list(_tokenize(model, text, quoted))
+
+
+def compile_template(model: Model) -> None:
+    """Compile the model's chat template in this process, so that its forks need not.
+
+    A template that fails is left for the requests to fail on, with its message.
+    """
+    with contextlib.suppress(SandboxError):
+        prompt_tokens(model, ChatPrompt((Message("user", ""),)))
 
 
 def _messages(prompt: ChatPrompt | TemplatePrompt) -> tuple[Message, ...]:

@@ -10,6 +10,7 @@ from types import FrameType
 from typing import NoReturn
 
 from sits.observe import run_service
+from sits.runtime.batch import compile_template
 from sits.runtime.engine import LLAMACPP, PoolShape, load_model
 from sits.runtime.host._base import ForkHost
 from sits.runtime.host._reactor import Reactor
@@ -59,6 +60,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _serve(settings: HostSettings) -> None:
     model = load_model(settings.engine, settings.model_path)
+    compile_template(model)
     trained = model.info.trained_context_tokens
     shape = PoolShape(
         settings.sequences, min(settings.sequence_tokens, trained), settings.batch_tokens
