@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sits.cli._iu import read_unit, wait_until_ready
-from sits.cli._output import CliError, Output, OutputOption, print_json, say
+from sits.cli._output import CliError, Output, OutputOption, print_json, progress, say
 
 if TYPE_CHECKING:
     from sits.cli._client import Api
@@ -50,7 +50,8 @@ def demo(
     with _platform(show) as api:
         began = time.monotonic()
         deployed = api.request("POST", "/api/v1/units", unit)
-        wait_until_ready(api.request, deployed["name"], 120.0)
+        with progress(f"loading {unit['model']}"):
+            wait_until_ready(api.request, deployed["name"], 120.0)
         if show:
             say(f"deployed {deployed['name']} ({unit['model']}) in {_since(began)}")
             say(f"  {deployed['endpoint']}")

@@ -6,7 +6,7 @@ import socket
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib import metadata, util
+from importlib import util
 from pathlib import Path
 
 import typer
@@ -53,6 +53,8 @@ def _system() -> _Finding:
 
 
 def _engine() -> _Finding:
+    from importlib import metadata
+
     remedy = "run `make` in a checkout, which builds it once with the flags that it needs"
     if util.find_spec("llama_cpp") is None:
         return _Finding("engine", False, "llama-cpp-python is not installed", remedy)

@@ -15,6 +15,7 @@ from sits.cli._output import (
     OutputOption,
     print_json,
     print_table,
+    progress,
     say,
 )
 
@@ -41,7 +42,8 @@ def deploy(
         path = f"/api/v1/units{'?dry_run=true' if dry_run else ''}"
         answer: dict[str, Any] = api.request("POST", path, unit)
         if wait_s > 0 and not dry_run:
-            answer["phase"] = wait_until_ready(api.request, answer["name"], wait_s)
+            with progress(f"deploying {answer['name']}"):
+                answer["phase"] = wait_until_ready(api.request, answer["name"], wait_s)
     answer["notes"] = [*notes, *(n for n in answer["notes"] if n not in notes)]
     if output is Output.JSON:
         print_json(answer)

@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -49,6 +50,18 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], empty: st
 def say(message: str) -> None:
     """Tell a person something, on standard error."""
     typer.echo(message, err=True)
+
+
+@contextmanager
+def progress(message: str) -> Iterator[None]:
+    """Show on a terminal that something takes its time; elsewhere nothing."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(message):
+        yield
 
 
 def print_error(error: SitsError) -> None:

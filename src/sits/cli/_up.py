@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sits._version import __version__
-from sits.cli._output import CliError, Output, OutputOption, print_json, say
+from sits.cli._output import CliError, Output, OutputOption, print_json, progress, say
 
 if TYPE_CHECKING:
     from sits.node import RunningNode, Settings
@@ -102,7 +102,8 @@ def start_detached(
             stderr=log,
             start_new_session=True,
         )
-    return _wait_until_ready(settings.home, process, words), process
+    with progress("starting the platform"):
+        return _wait_until_ready(settings.home, process, words), process
 
 
 def _wait_until_ready(home: Path, process: subprocess.Popen[bytes], words: Path) -> "RunningNode":
