@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,9 +50,9 @@ STEP_S = 0.002
 class Host:
     """A host process and a control's link to it."""
 
-    def __init__(self, directory: Path, *, resident: bool) -> None:
+    def __init__(self, directory: Path, *, resident: bool, step_s: float = STEP_S) -> None:
         behaviour = directory / "model.json"
-        behaviour.write_text(json.dumps({"step_s": STEP_S}))
+        behaviour.write_text(json.dumps({"step_s": step_s}))
         self.settings = HostSettings(
             model_path=str(behaviour),
             endpoint=str(directory / "host.sock"),
@@ -257,6 +258,21 @@ def test_a_killed_template_takes_its_workers_along_and_is_told(forked: Host) -> 
     assert "SIGKILL" in forked.link.next(TemplateFailed).message
     wait_for(lambda: not is_running(worker), "the worker was orphaned", within_s=2.0)
     assert forked.start("chat-2").tier is Tier.COOL
+
+
+def test_a_worker_that_hangs_is_killed_soon_after_its_drain() -> None:
+    with tempfile.TemporaryDirectory(prefix="sits-") as directory:
+        host = Host(Path(directory), resident=False, step_s=1000)
+        worker = host.connect(host.start("chat-1").endpoint)
+        worker.send(ask("hang"))
+        time.sleep(0.3)  # nothing tells from outside that the worker is in its endless step
+        began = time.monotonic()
+        host.link.send(StopInstance("chat-1", drain_s=0.1))
+        gone = host.link.next(InstanceGone)
+        assert (gone.instance, gone.code) == ("chat-1", "stopped")
+        assert 1.0 < time.monotonic() - began < 5.0
+        assert host.start("chat-2").tier is Tier.WARM
+        host.close()
 
 
 def test_a_killed_host_leaves_no_process(forked: Host) -> None:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 HomeOption = Annotated[
     Path | None, typer.Option(help="Directory of all that lasts. [default: $SITS_HOME]")
 ]
-_START_S = 30.0
+# Longer than the node itself waits: its own words are better than ours.
+_START_S = 45.0
 
 
 def up(

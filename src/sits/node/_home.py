@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import shutil
 import socket
 import stat
 import time
@@ -21,6 +22,7 @@ from sits._errors import SitsError
 from sits.wire import Shutdown, encode_frame
 
 _LOCK = "node.lock"
+_END_S = 10.0
 
 
 class NodeError(SitsError):
@@ -35,11 +37,13 @@ class RunningNode(msgspec.Struct, frozen=True):
     Attributes:
         url: the base URL of its gateway.
         run_dir: its directory of sockets.
+        drain_s: how long running answers get when it ends.
         ready: whether it has come up once.
     """
 
     url: str
     run_dir: str
+    drain_s: float = 0.0
     ready: bool = False
 
 
@@ -83,7 +87,10 @@ def lock_home(home: Path) -> Iterator[HomeLock]:
         NodeError: another node runs on it, or the directory cannot be used.
     """
     prepare_home(home)
-    descriptor = os.open(home / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        descriptor = os.open(home / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise NodeError(f"{home / _LOCK} cannot be locked: {error}; remove it") from error
     try:
         if not _take(descriptor):
             node = _read(descriptor)
@@ -110,7 +117,7 @@ def running_node(home: Path) -> RunningNode | None:
         os.close(descriptor)
 
 
-def shut_down(home: Path, within_s: float = 10.0) -> bool:
+def shut_down(home: Path) -> bool:
     """End the node of a home directory and wait until it has.
 
     Returns:
@@ -122,8 +129,9 @@ def shut_down(home: Path, within_s: float = 10.0) -> bool:
     node = running_node(home)
     if node is None:
         return False
+    within_s = node.drain_s + _END_S
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as sock:
-        sock.settimeout(within_s)
+        sock.settimeout(_END_S)
         sock.connect(os.path.join(node.run_dir, "node.sock"))
         sock.sendall(encode_frame(Shutdown()))
     until = time.monotonic() + within_s
@@ -135,7 +143,7 @@ def shut_down(home: Path, within_s: float = 10.0) -> bool:
 
 
 def make_run_dir(home: Path) -> str:
-    """Make and return the directory of sockets for a home.
+    """Make and return the directory of sockets for a home; what an earlier node left goes.
 
     It is short, since a unix socket's path has at most 107 bytes, and on a file system of this
     boot where there is one.
@@ -156,7 +164,14 @@ def make_run_dir(home: Path) -> str:
             f"{path} is not a directory that only this user may enter; remove it, or set "
             "XDG_RUNTIME_DIR"
         )
+    remove_run_dir(path)
+    os.mkdir(path, 0o700)
     return path
+
+
+def remove_run_dir(path: str) -> None:
+    """Remove a directory of sockets that `make_run_dir` made."""
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def _take(descriptor: int) -> bool:

@@ -7,6 +7,7 @@ its output goes to a file of its own, which survives it; ending it is bounded in
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from typing import Any, BinaryIO
 import anyio
 import anyio.abc
 import msgspec
+
+from sits.observe import message_of
 
 _log = logging.getLogger(__name__)
 _MAX_LOG_BYTES = 16 * 1024 * 1024
@@ -53,7 +56,6 @@ class ChildProcess:
             OSError: the kernel gives no process.
         """
         log_path = log_dir / f"{name}.log"
-        _rotate(log_path)
         with _open_log(log_path) as log:
             process = await anyio.open_process(
                 [sys.executable, "-P", "-m", module, msgspec.json.encode(settings).decode()],
@@ -97,7 +99,7 @@ class ChildProcess:
         with contextlib.suppress(OSError), open(self._log_path, "rb") as log:
             log.seek(max(0, os.fstat(log.fileno()).st_size - _TAIL_BYTES))
             lines = log.read().decode("utf-8", "replace").strip().splitlines()
-            return lines[-1] if lines else ""
+            return message_of(lines[-1]) if lines else ""
         return ""
 
 
@@ -113,8 +115,14 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
-def _rotate(path: Path) -> None:
-    """Keep a log of bounded size: one old file beside the current one."""
-    with contextlib.suppress(FileNotFoundError):
-        if path.stat().st_size > _MAX_LOG_BYTES:
-            path.replace(path.with_suffix(".log.1"))
+def bound_logs(log_dir: Path, max_bytes: int = _MAX_LOG_BYTES) -> None:
+    """Keep each log of bounded size, with one old file beside it.
+
+    The file stays the one that its writer has open (for appending): its content is copied, and
+    it is cut. A line that is written in between is lost.
+    """
+    for path in log_dir.glob("*.log"):
+        with contextlib.suppress(OSError):  # a full disk, or a log that has just gone
+            if path.stat().st_size > max_bytes:
+                shutil.copyfile(path, path.with_suffix(".log.1"))
+                os.truncate(path, 0)

@@ -10,18 +10,26 @@ import logging
 import os
 import signal
 import socket
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import anyio
 import anyio.abc
+import anyio.to_thread
+import msgspec
 
 from sits._errors import SitsError
 from sits._process import set_process_name
-from sits.node._home import HomeLock, NodeError, RunningNode, lock_home, make_run_dir
+from sits.node._home import (
+    HomeLock,
+    NodeError,
+    RunningNode,
+    lock_home,
+    make_run_dir,
+    remove_run_dir,
+)
 from sits.node._hosts import HostPlan, Hosts
-from sits.node._process import ChildProcess
+from sits.node._process import ChildProcess, bound_logs
 from sits.node._settings import Settings
 from sits.node._supervisor import Supervisor
 from sits.wire import ToNode, serve
@@ -30,6 +38,7 @@ _log = logging.getLogger(__name__)
 _GATEWAY_EXTRA_S = 1.0
 _CONTROL_S = 1.0
 _PROBE_S = 0.01
+_LOGS_S = 60.0
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -54,7 +63,8 @@ async def run(
         lock_home(settings.home) as lock,
         _listening(settings.host, settings.port) as listener,
     ):
-        node = RunningNode(_url(settings.host, listener), make_run_dir(settings.home))
+        url = _url(settings.host, listener)
+        node = RunningNode(url, make_run_dir(settings.home), settings.drain_s)
         lock.describe(node)
         try:
             await _Node(settings, node, lock, listener).run(on_ready, ready_within_s)
@@ -63,6 +73,8 @@ async def run(
             if found is None:
                 raise
             raise found from group
+        finally:
+            remove_run_dir(node.run_dir)
 
 
 class _Node:
@@ -76,16 +88,18 @@ class _Node:
         self._log_dir = settings.home / "logs"
         self._end = anyio.Event()
         self._hurry = anyio.Event()
+        self._ready = False
 
     async def run(self, on_ready: Callable[[RunningNode], None], ready_within_s: float) -> None:
         async with anyio.create_task_group() as tasks:
             hosts = Hosts(self._host_plan(), tasks, self._end.set)
             await tasks.start(serve, self._socket("node"), ToNode, hosts.serve)
-            control = Supervisor("control", self._start_control, time.monotonic)
-            gateway = Supervisor("gateway", self._start_gateway, time.monotonic)
+            control = Supervisor("control", self._start_control, self._check_start)
+            gateway = Supervisor("gateway", self._start_gateway, self._check_start)
             tasks.start_soon(self._watch_signals)
             tasks.start_soon(control.run)
             tasks.start_soon(gateway.run)
+            tasks.start_soon(self._bound_logs)
             tasks.start_soon(self._announce, on_ready, ready_within_s)
             await self._end.wait()
             _log.info("ending")
@@ -102,13 +116,24 @@ class _Node:
             # A gateway is ready for its clients or not at all: its port is the one to ask.
             while not await _is_ready(self._listener.getsockname()):  # noqa: ASYNC110
                 await anyio.sleep(_PROBE_S)
-            ready = RunningNode(self._node.url, self._node.run_dir, ready=True)
+            ready = msgspec.structs.replace(self._node, ready=True)
+            self._ready = True
             self._lock.describe(ready)
             on_ready(ready)
             return
         raise NodeError(
             f"the platform was not ready within {within_s:g} s; look into {self._log_dir}"
         )
+
+    async def _bound_logs(self) -> None:
+        while True:
+            await anyio.to_thread.run_sync(bound_logs, self._log_dir)
+            await anyio.sleep(_LOGS_S)
+
+    def _check_start(self, name: str, how: str) -> None:
+        """Before the platform was ready once, a service that ends is why it cannot start."""
+        if not self._ready:
+            raise NodeError(f"the platform cannot start: its {name} ended with {how}")
 
     async def _watch_signals(self) -> None:
         numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -2,6 +2,7 @@
 
 import logging
 import signal
+import time
 from collections.abc import Awaitable, Callable
 
 import anyio
@@ -19,14 +20,16 @@ class Supervisor:
     """Holds one process up.
 
     Args:
+        name: what logs call it.
         start: starts it.
-        clock: a monotonic clock, in seconds.
+        on_end: told its name and how it ended, each time that nobody asked for that; when it
+            raises, the process is not started again.
     """
 
-    def __init__(self, name: str, start: Starter, clock: Callable[[], float]) -> None:
+    def __init__(self, name: str, start: Starter, on_end: Callable[[str, str], None]) -> None:
         self._name = name
         self._start = start
-        self._clock = clock
+        self._on_end = on_end
         self._stopping = anyio.Event()
         self._process: ChildProcess | None = None
 
@@ -35,13 +38,14 @@ class Supervisor:
         backoff = Backoff()
         try:
             while not self._stopping.is_set():
-                began_s = self._clock()
+                began_s = time.monotonic()
                 self._process = await self._start()
                 how = await self._process.wait()
                 self._process = None
                 if self._stopping.is_set():
                     return
-                now_s = self._clock()
+                self._on_end(self._name, how)
+                now_s = time.monotonic()
                 if now_s - began_s > _STEADY_S:
                     backoff = Backoff()
                 backoff = after_failure(backoff, how, now_s)

@@ -6,9 +6,11 @@ are UTC.
 
 import logging
 import os
+import re
 import time
 from pathlib import Path
-from typing import TextIO
+
+_HEAD = re.compile(r"^\d{4}-\d\d-\d\dT\S+Z [A-Z]+ \S+ \S+: ")
 
 
 def configure_logging(service: str, path: Path | None = None) -> None:
@@ -23,11 +25,16 @@ def configure_logging(service: str, path: Path | None = None) -> None:
         "%Y-%m-%dT%H:%M:%S",
     )
     formatter.converter = time.gmtime
-    handler = logging.StreamHandler(_open_private(path) if path else None)
+    handler = _file_handler(path) if path else logging.StreamHandler()
     handler.setFormatter(formatter)
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
 
 
-def _open_private(path: Path) -> TextIO:
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    return open(descriptor, "a", encoding="utf-8", buffering=1)
+def message_of(line: str) -> str:
+    """Return a log line's message, without what stands before it; other lines as they are."""
+    return _HEAD.sub("", line)
+
+
+def _file_handler(path: Path) -> logging.Handler:
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    return logging.FileHandler(path, encoding="utf-8")

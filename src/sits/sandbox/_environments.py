@@ -26,7 +26,8 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedFormatter
 
 _MAX_INT_BITS = 4096
-_MAX_SEQUENCE = 1_000_000
+_MAX_TEXT = 1_000_000
+_MAX_ITEMS = 10_000
 _MAX_INDENT = 16
 _WIDE_PERCENT = re.compile(r"%(\([^)]*\))?[-+ #0-9.]*(\d{4}|\*)")
 _WIDE_FORMAT = re.compile(r"\d{4}")
@@ -109,14 +110,13 @@ def _check_product(left: Any, right: Any) -> None:
             raise SecurityError(f"a product of more than {_MAX_INT_BITS} bits")
         return
     for sequence, times in ((left, right), (right, left)):
-        if (
-            isinstance(sequence, Sequence)
-            and isinstance(times, int)
-            and len(sequence) * times > _MAX_SEQUENCE
-        ):
+        if not isinstance(sequence, Sequence) or not isinstance(times, int):
+            continue
+        limit = _MAX_TEXT if isinstance(sequence, str) else _MAX_ITEMS
+        if len(sequence) * times > limit:
             raise SecurityError(
                 f"a {type(sequence).__name__} of {len(sequence)} repeated {times} times; "
-                f"at most {_MAX_SEQUENCE} items may result"
+                f"at most {limit} items may result"
             )
 
 

@@ -33,12 +33,16 @@ class Limits:
         output_chars: length of the rendered text.
         wall_s: time, in seconds, for compiling and rendering.
         memory_bytes: address space beyond what the process has already.
+        kill_s: CPU time after which the kernel ends the whole process: for one long operation
+            inside the interpreter, which no exception can interrupt. None: it does not; a
+            process that more than one tenant depends on must not be ended so.
     """
 
     template_chars: int = 256 * 1024
     output_chars: int = 1024 * 1024
     wall_s: float = 1.0
     memory_bytes: int = 256 * 1024 * 1024
+    kill_s: float | None = None
 
 
 class TimeUp(BaseException):
@@ -56,8 +60,22 @@ def guard(limits: Limits) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    with _memory(limits.memory_bytes), _wall_time(limits.wall_s):
+    with _last_resort(limits.kill_s), _memory(limits.memory_bytes), _wall_time(limits.wall_s):
         yield
+
+
+@contextlib.contextmanager
+def _last_resort(kill_s: float | None) -> Iterator[None]:
+    if kill_s is None:
+        yield
+        return
+    handler = signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_PROF, kill_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, handler)
 
 
 @contextlib.contextmanager

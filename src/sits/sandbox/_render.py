@@ -4,8 +4,9 @@ Invariants: nothing but `SandboxError` comes out, whatever the template does; it
 the line where it is known. Compiling is inside the walls too: constant expressions run then.
 """
 
+import contextlib
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final
 
@@ -85,15 +86,36 @@ def render_chat(
         raise SandboxError(f"{_CHAT}{_line(error)}: {error.message}") from error
 
 
+def check_prompt(template: str, *, limits: Limits = _DEFAULT_LIMITS) -> None:
+    """Check a unit's prompt template as far as that can be done without inputs.
+
+    Args:
+        template: Jinja2 text.
+        limits: how long it may be, and how much its compiling may take.
+
+    Raises:
+        SandboxError: it is too long, or no Jinja2.
+    """
+    with _walls(_PROMPT, template, limits):
+        _compile(False, template)
+
+
 def _run(what: str, template: str, variables: Mapping[str, Any], limits: Limits) -> str:
     """Render, and turn whatever goes wrong, except an undefined name, into `SandboxError`."""
+    with _walls(what, template, limits):
+        return _collect(_compile(what == _CHAT, template), variables, limits.output_chars)
+
+
+@contextlib.contextmanager
+def _walls(what: str, template: str, limits: Limits) -> Iterator[None]:
+    """Bound a block, and turn what goes wrong in it, except an undefined name, into our error."""
     if len(template) > limits.template_chars:
         raise SandboxError(
             f"{what} has {len(template)} characters; at most {limits.template_chars} are taken"
         )
     try:
         with guard(limits):
-            return _collect(_compile(what == _CHAT, template), variables, limits.output_chars)
+            yield
     except jinja2.UndefinedError:
         raise
     except TimeUp as stop:

@@ -75,6 +75,7 @@ class FakeModel:
             bos_token=None,
             bos_text="",
             eos_text=_CONTROL[0],
+            longest_token_bytes=max(map(len, _CONTROL)),
             control_texts=_CONTROL,
         )
 

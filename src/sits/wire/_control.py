@@ -66,9 +66,14 @@ class UnitLoad(msgspec.Struct, frozen=True):
 
 
 class Load(msgspec.Struct, frozen=True, tag="load"):
-    """The demand at one gateway. Whole and level-triggered: a unit not named has none."""
+    """The demand at one gateway. Whole and level-triggered: a unit not named has none.
+
+    `table_version` is that of the table which the gateway has taken, 0 before the first: what
+    control published in it is true there.
+    """
 
     units: tuple[UnitLoad, ...]
+    table_version: int = 0
 
 
 ToControl = Load

@@ -95,7 +95,9 @@ def test_sockets_lie_in_a_short_directory_of_the_owners_own(tmp_path: Path, runt
     assert Path(run_dir).stat().st_mode & 0o777 == 0o700
     # With the longest name that a socket gets there, and its end.
     assert len(run_dir) + len("/i/" + "x" * 40 + ".sock") < 108
+    (Path(run_dir) / "stale.sock").touch()
     assert make_run_dir(tmp_path) == run_dir
+    assert not list(Path(run_dir).iterdir())
     assert make_run_dir(tmp_path / "other") != run_dir
 
 

@@ -176,6 +176,28 @@ def test_a_prompt_that_does_not_fit_is_refused_with_both_numbers() -> None:
     assert batcher.request_ids == {"r"}
 
 
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        ChatPrompt((Message("user", "x" * 1_000_000),)),
+        ChatPrompt(tuple(Message("user", "") for _ in range(25_000))),
+    ],
+    ids=["long words", "many turns"],
+)
+def test_what_cannot_fit_is_refused_before_it_is_tokenized(
+    prompt: ChatPrompt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batcher = make_batcher()
+
+    def tokenize(*_args: object, **_options: object) -> list[int]:
+        raise AssertionError("it was tokenized")
+
+    monkeypatch.setattr(FakeModel, "tokenize", tokenize)
+    with pytest.raises(RequestRefused, match=r"at least \d+ tokens.*at most 63") as refused:
+        batcher.submit(Generate("r", prompt))
+    assert refused.value.reason == "context_length_exceeded"
+
+
 def test_a_template_that_fails_is_the_callers_error() -> None:
     batcher = make_batcher()
     with pytest.raises(RequestRefused, match="question") as refused:

@@ -229,4 +229,4 @@ def test_a_wrong_template_is_explained(template: str, said: str) -> None:
 
 
 def test_the_surface_of_the_package() -> None:
-    assert sandbox.__all__ == ["Limits", "SandboxError", "render_chat", "render_prompt"]
+    assert sandbox.__all__ == ["Limits", "SandboxError", "check_prompt", "render_chat", "render_prompt"]

@@ -13,7 +13,10 @@ from sits._errors import SitsError
 from sits.runtime.batch._prompt import prompt_tokens
 from sits.runtime.batch._request import RunningRequest
 from sits.runtime.engine import Engine, EngineError, Feed, Model
+from sits.sandbox import Limits
 from sits.wire import Emitted, Failed, Finished, FinishReason, FromWorker, Generate
+
+_DEFAULT_LIMITS = Limits()
 
 
 class RequestRefused(SitsError):
@@ -33,15 +36,23 @@ class Batcher:
     Args:
         now_us: a monotonic clock, in microseconds.
         queue_limit: how many requests may wait for a sequence; the next is refused.
+        limits: for the rendering of one prompt.
     """
 
     def __init__(
-        self, model: Model, engine: Engine, now_us: Callable[[], int], *, queue_limit: int = 64
+        self,
+        model: Model,
+        engine: Engine,
+        now_us: Callable[[], int],
+        *,
+        queue_limit: int = 64,
+        limits: Limits = _DEFAULT_LIMITS,
     ) -> None:
         self._model = model
         self._engine = engine
         self._now_us = now_us
         self._queue_limit = queue_limit
+        self._limits = limits
         self._queue: deque[RunningRequest] = deque()
         self._running: dict[str, RunningRequest] = {}
         self._free = list(range(engine.shape.sequences - 1, -1, -1))
@@ -74,25 +85,16 @@ class Batcher:
                 f"{waiting} requests wait for this instance already; try again later",
                 retryable=True,
             )
+        longest = self._engine.shape.sequence_tokens
         try:
-            prompt = prompt_tokens(self._model, request.prompt)
+            prompt = prompt_tokens(self._model, request.prompt, longest, self._limits)
         except SitsError as error:
             raise RequestRefused(error.code, str(error)) from error
-        limit = self._limit_tokens(request, len(prompt))
-        self._queue.append(RunningRequest(request, prompt, limit, self._now_us()))
-
-    def _limit_tokens(self, request: Generate, prompt_size: int) -> int:
-        longest = self._engine.shape.sequence_tokens
-        if prompt_size == 0:
+        if not prompt:
             raise RequestRefused("invalid_prompt", "the prompt is empty; give at least one token")
-        if prompt_size >= longest:
-            raise RequestRefused(
-                "context_length_exceeded",
-                f"the prompt has {prompt_size} tokens; this unit's context holds {longest} with "
-                f"the answer, so a prompt may have at most {longest - 1}; shorten it",
-            )
-        room = longest - prompt_size
-        return room if request.max_tokens is None else min(room, request.max_tokens)
+        room = longest - len(prompt)
+        limit = room if request.max_tokens is None else min(room, request.max_tokens)
+        self._queue.append(RunningRequest(request, prompt, limit, self._now_us()))
 
     def cancel(self, request_id: str) -> None:
         """Forget a request; its sequence is free at once. An unknown id is no error."""

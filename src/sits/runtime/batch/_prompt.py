@@ -11,9 +11,12 @@ import re
 import secrets
 from collections.abc import Iterable
 
+from sits._errors import SitsError
 from sits.runtime.engine import Model, ModelInfo
-from sits.sandbox import SandboxError, render_chat, render_prompt
+from sits.sandbox import Limits, SandboxError, render_chat, render_prompt
 from sits.wire import ChatPrompt, Message, TemplatePrompt
+
+_DEFAULT_LIMITS = Limits()
 
 # Where a model has no chat template of its own.
 _PLAIN_TEMPLATE = (
@@ -22,21 +25,66 @@ _PLAIN_TEMPLATE = (
 )
 
 
-def prompt_tokens(model: Model, prompt: ChatPrompt | TemplatePrompt) -> list[int]:
-    """Render a prompt and return its tokens.
+class PromptTooLong(SitsError):
+    """The prompt does not fit into the context; the message has both numbers."""
+
+    code = "context_length_exceeded"
+    http_status = 400
+
+    def __init__(self, tokens: str, context_tokens: int) -> None:
+        super().__init__(
+            f"the prompt has {tokens} tokens; this unit's context holds {context_tokens} with the "
+            f"answer, so a prompt may have at most {context_tokens - 1}; shorten it"
+        )
+
+
+def prompt_tokens(
+    model: Model,
+    prompt: ChatPrompt | TemplatePrompt,
+    context_tokens: int,
+    limits: Limits = _DEFAULT_LIMITS,
+) -> list[int]:
+    """Render a prompt and return its tokens, fewer than `context_tokens`.
+
+    What cannot fit is refused before it is tokenized, which would take seconds for megabytes
+    and hold up the instance's other requests.
+
+    Args:
+        model: whose tokenizer and chat template are used.
+        prompt: a conversation, or a unit's template and its inputs.
+        context_tokens: room for the prompt and at least one token of the answer.
+        limits: for the rendering.
 
     Raises:
+        PromptTooLong: there is no room for an answer.
         SandboxError: the unit's or the model's template fails on this input.
     """
     info = model.info
-    messages, quoted = _quote(_messages(prompt), info.control_texts)
+    said = _messages(prompt, limits)
+    _refuse_if_hopeless(info, said, context_tokens)
+    messages, quoted = _quote(said, info.control_texts)
     text = render_chat(
         info.chat_template or _PLAIN_TEMPLATE,
         [{"role": m.role, "content": m.content} for m in messages],
         bos_token=info.bos_text,
         eos_token=info.eos_text,
+        limits=limits,
     )
-    return _begin(info, text) + list(_tokenize(model, text, quoted))
+    tokens = _begin(info, text) + list(_tokenize(model, text, quoted))
+    if len(tokens) >= context_tokens:
+        raise PromptTooLong(str(len(tokens)), context_tokens)
+    return tokens
+
+
+def _refuse_if_hopeless(
+    info: ModelInfo, messages: tuple[Message, ...], context_tokens: int
+) -> None:
+    """Raise `PromptTooLong` when the words alone have too many bytes, or the turns are too many."""
+    size = sum(len(message.content.encode("utf-8", "replace")) for message in messages)
+    # Every turn is at least one token of the template, beside its words.
+    least = max(size // info.longest_token_bytes, len(messages))
+    if least >= context_tokens:
+        raise PromptTooLong(f"at least {least}", context_tokens)
 
 
 def compile_template(model: Model) -> None:
@@ -45,13 +93,13 @@ def compile_template(model: Model) -> None:
     A template that fails is left for the requests to fail on, with its message.
     """
     with contextlib.suppress(SandboxError):
-        prompt_tokens(model, ChatPrompt((Message("user", ""),)))
+        prompt_tokens(model, ChatPrompt((Message("user", ""),)), context_tokens=1 << 20)
 
 
-def _messages(prompt: ChatPrompt | TemplatePrompt) -> tuple[Message, ...]:
+def _messages(prompt: ChatPrompt | TemplatePrompt, limits: Limits) -> tuple[Message, ...]:
     if isinstance(prompt, ChatPrompt):
         return prompt.messages
-    asked = Message("user", render_prompt(prompt.template, prompt.inputs))
+    asked = Message("user", render_prompt(prompt.template, prompt.inputs, limits=limits))
     return (Message("system", prompt.system), asked) if prompt.system else (asked,)
 
 

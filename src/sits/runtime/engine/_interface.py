@@ -38,6 +38,8 @@ class ModelInfo:
         chat_template: its own Jinja template for conversations, if it has one.
         bos_token: the token that must come first, None when the model wants none.
         bos_text, eos_text: the texts that chat templates use for them.
+        longest_token_bytes: no token is more bytes of text than this, control tokens' texts
+            included: a text of n bytes has at least n / longest_token_bytes tokens.
         control_texts: texts that tokenize to control tokens when these are parsed; in a
             user's own words they must stay plain text.
     """
@@ -48,6 +50,7 @@ class ModelInfo:
     bos_token: int | None
     bos_text: str
     eos_text: str
+    longest_token_bytes: int
     control_texts: tuple[str, ...]
 
 

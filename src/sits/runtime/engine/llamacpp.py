@@ -88,6 +88,7 @@ class LlamaModel:
         template = native.llama_model_chat_template(self._model, None)
         bos = native.llama_vocab_bos(vocab)
         count = native.llama_vocab_n_tokens(vocab)
+        texts = [native.llama_vocab_get_text(vocab, token) or b"" for token in range(count)]
         controls = (t for t in range(count) if native.llama_vocab_is_control(vocab, t))
         return ModelInfo(
             trained_context_tokens=native.llama_model_n_ctx_train(self._model),
@@ -96,6 +97,8 @@ class LlamaModel:
             bos_token=bos if bos >= 0 and native.llama_vocab_get_add_bos(vocab) else None,
             bos_text=self._token_text(bos),
             eos_text=self._token_text(native.llama_vocab_eos(vocab)),
+            # In the vocabulary's own spelling, which is never shorter than the bytes.
+            longest_token_bytes=max(map(len, texts)),
             control_texts=tuple(filter(None, map(self._token_text, controls))),
         )
 

@@ -4,6 +4,8 @@ The kernel closes a process's sockets when it ends, however it ends, so the end 
 the end of the child; it is collected then.
 """
 
+import os
+import signal
 import socket
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -68,6 +70,10 @@ class Child(Generic[Up]):
         self._link.send_nowait(message)
         if not self._link.closed:
             self._reactor.want_write(self._link, self._link.wants_write)
+
+    def kill(self) -> None:
+        """Have the kernel end it; its end is told as any other."""
+        os.kill(self._pid, signal.SIGKILL)
 
     def end(self, grace_s: float) -> None:
         """End it and collect it: its link closes, and it is killed after `grace_s`."""

@@ -18,6 +18,7 @@ from sits.runtime.host._child import Child
 from sits.runtime.host._messages import FromForkedWorker, StartWorker, ToTemplate
 from sits.runtime.host._reactor import Reactor
 from sits.runtime.host._worker import WorkerServer, monotonic_us
+from sits.sandbox import Limits
 from sits.wire import (
     FrameSocket,
     Instance,
@@ -27,6 +28,13 @@ from sits.wire import (
     TemplateFailed,
     TemplateReady,
 )
+
+# How long after its drain a worker may take to end by itself.
+_OVERDUE_S = 1.0
+
+# A worker is one tenant's, so the kernel may end it when a template hangs where no exception
+# reaches; its other requests are told, and the next ones get another.
+_WORKER_LIMITS = Limits(kill_s=3.0)
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +57,8 @@ def run_template(
     reactor.watch(up, template.receive)
     up.send_nowait(TemplateReady(tenant))
     while not up.closed:
-        reactor.turn(None)
+        reactor.turn(template.wait_s())
+        template.kill_overdue()
     template.close()
 
 
@@ -70,7 +79,7 @@ class _Template:
         self._engine = engine
         self._run_dir = run_dir
         self._workers: dict[str, Child[FromForkedWorker]] = {}
-        self._asked_to_stop: set[str] = set()
+        self._stop_until_s: dict[str, float] = {}
 
     def receive(self) -> None:
         """Obey the base host."""
@@ -79,10 +88,26 @@ class _Template:
             if isinstance(order, StartWorker):
                 self._start(order)
             elif order.instance in self._workers:
-                self._asked_to_stop.add(order.instance)
+                until_s = time.monotonic() + order.drain_s + _OVERDUE_S
+                self._stop_until_s[order.instance] = until_s
                 self._workers[order.instance].send(order)
             else:
                 self._tell(InstanceGone(order.instance, "stopped", "it was not there"))
+
+    def wait_s(self) -> float | None:
+        """Return how long the loop may wait before `kill_overdue`; None: until a message."""
+        if not self._stop_until_s:
+            return None
+        return max(0.0, min(self._stop_until_s.values()) - time.monotonic())
+
+    def kill_overdue(self) -> None:
+        """Kill workers that should have ended: one that hangs cannot obey."""
+        now_s = time.monotonic()
+        for name, until_s in self._stop_until_s.items():
+            if now_s >= until_s:
+                _log.warning("instance %s did not end in time and is killed", name)
+                self._workers[name].kill()
+                self._stop_until_s[name] = now_s + _OVERDUE_S
 
     def close(self) -> None:
         """End and collect all workers."""
@@ -97,7 +122,8 @@ class _Template:
         def body(link: socket.socket) -> None:
             value = Instance(endpoint, start.tier, self._engine.shape.sequences)
             ready = InstanceReady(name, order.tenant, order.unit, value)
-            run_worker(link, ready, Batcher(self._model, self._engine, monotonic_us))
+            batcher = Batcher(self._model, self._engine, monotonic_us, limits=_WORKER_LIMITS)
+            run_worker(link, ready, batcher)
 
         try:
             self._workers[name] = Child[FromForkedWorker](
@@ -114,8 +140,8 @@ class _Template:
         del self._workers[name]
         with contextlib.suppress(FileNotFoundError):
             os.unlink(endpoint)
-        code = "stopped" if name in self._asked_to_stop else "instance_lost"
-        self._asked_to_stop.discard(name)
+        asked = self._stop_until_s.pop(name, None) is not None
+        code = "stopped" if asked else "instance_lost"
         _log.info("instance %s ended: %s (%s)", name, code, how)
         self._tell(InstanceGone(name, code, how))
 
