@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from sits.node import running_node
 from tests.e2e.platform import (
     EXAMPLE,
     SLOW_ENGINE,
@@ -163,3 +164,24 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
     demo.send_signal(signal.SIGINT)
     demo.wait(15)
     assert not list(tmp_path.glob("sits-demo-*"))
+
+
+def test_an_interrupted_start_is_not_left_to_go_on(tmp_path: Path) -> None:
+    environment = {**os.environ, "SITS_HOME": str(tmp_path / "home"), "SITS_ENGINE": SLOW_ENGINE}
+    starting = subprocess.Popen(
+        [sys.executable, "-m", "sits.cli", "up", "--detach", "--port", "0"],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_for((tmp_path / "home" / "logs" / "node.log").exists, "the platform did not start")
+    starting.send_signal(signal.SIGINT)
+    starting.wait(15)
+    assert running_node(tmp_path / "home") is None
+
+
+def test_starting_again_what_runs_is_refused(running: Platform) -> None:
+    for arguments in (["up", "--port", "0"], ["up", "--detach", "--port", "0"]):
+        refused = running.run(*arguments)
+        assert refused.returncode == 1
+        assert f"already running at {running.url}" in refused.stderr

@@ -30,9 +30,10 @@ def test_units_in_documents_load(document: Path) -> None:
         assert load_unit(text, document.name).notes == ()
 
 
-def test_the_readmes_unit_has_ten_lines() -> None:
+def test_the_readmes_unit_has_ten_lines_and_is_the_example() -> None:
     (unit,) = blocks(ROOT / "README.md", "yaml")
     assert len(unit.strip().splitlines()) == 10
+    assert unit == (ROOT / "examples" / "chat.yaml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("example", sorted(ROOT.glob("examples/*.yaml")), ids=lambda p: p.name)

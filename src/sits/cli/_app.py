@@ -1,5 +1,6 @@
 """The command's tree, and the one place where an error becomes an exit status."""
 
+import os
 import sys
 from typing import Annotated, NoReturn
 
@@ -8,7 +9,7 @@ import typer
 from sits._errors import SitsError
 from sits._version import __version__
 from sits.cli import _chat, _demo, _doctor, _iu, _up
-from sits.cli._output import print_error
+from sits.cli._output import CliError, print_error
 
 app = typer.Typer(
     name="sits",
@@ -52,6 +53,15 @@ def main() -> NoReturn:
         print_error(error)
         sys.exit(1)
     except BrokenPipeError:  # the reader of our output has what it wanted (`sits … | head`)
-        sys.stderr.close()
+        _abandon_output()
+        sys.exit(1)
+    except OSError as error:
+        _abandon_output()
+        print_error(CliError(f"{error}; is the disk full, or the output closed?"))
         sys.exit(1)
     sys.exit(0)
+
+
+def _abandon_output() -> None:
+    """Keep the interpreter from writing again, at its end, what could not be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,5 +1,6 @@
 """`sits chat`: a conversation in the terminal."""
 
+import contextlib
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,23 +45,35 @@ def chat(
 
 
 def _converse(api: "Api", options: dict[str, Any], messages: list[dict[str, str]]) -> None:
-    if sys.stdin.isatty():
+    """Ask and answer until an empty line or the end of the input; Ctrl-C ends one answer."""
+    interactive = sys.stdin.isatty()
+    if interactive:
+        with contextlib.suppress(ImportError):  # not in every Python; it edits the line
+            import readline  # noqa: F401
         say(f"Talking with {options['model']}. An empty line or Ctrl-D ends it.")
-    while True:
-        try:
-            words = input("> " if sys.stdin.isatty() else "").strip()
-        except (EOFError, KeyboardInterrupt):
-            return
-        if not words:
-            return
+    while words := _ask_person(interactive):
         messages.append({"role": "user", "content": words})
         try:
             answer = _say_answer(api, options, messages)
-        except CliError as error:
-            print_error(error)
+        except (CliError, KeyboardInterrupt) as error:
+            typer.echo()
+            if isinstance(error, CliError):
+                print_error(error)
+            elif not interactive:
+                raise
             messages.pop()  # the conversation goes on as if it had not been asked
             continue
         messages.append({"role": "assistant", "content": answer})
+
+
+def _ask_person(interactive: bool) -> str:
+    """Return the next line, empty when there are no more."""
+    try:
+        return input("> " if interactive else "").strip()
+    except (EOFError, KeyboardInterrupt):
+        if interactive:
+            typer.echo()
+        return ""
 
 
 def _say_answer(api: "Api", options: dict[str, Any], messages: list[dict[str, str]]) -> str:

@@ -55,9 +55,12 @@ class Api:
         """
         with self._errors():
             response = self._http.request(method, path, json=body)
-            if response.is_success:
+            if not response.is_success:
+                raise _refusal(response)
+            try:
                 return response.json() if response.content else None
-            raise _refusal(response)
+            except ValueError as error:
+                raise CliError(f"{self.url} is no SITS; look at SITS_URL") from error
 
     @contextmanager
     def stream(self, path: str, body: Any) -> Iterator[Stream]:
@@ -88,19 +91,30 @@ def connect() -> Api:
     """Return the API of the platform that the environment names, or that runs here.
 
     Raises:
-        CliError: none is named and none runs, or its key cannot be read.
+        CliError: none is named and none runs, or there is no key for it.
     """
     home = Settings().home
-    url = os.environ.get("SITS_URL", "")
+    node = running_node(home)
+    url = _base_url(os.environ.get("SITS_URL", ""))
+    key = os.environ.get("SITS_API_KEY", "")
     if not url:
-        node = running_node(home)
         if node is None:
             raise CliError(
                 f"no platform runs on {home}; start it with `sits up`, or name one with SITS_URL "
                 "and SITS_API_KEY"
             )
-        url = node.url
-    return Api(url, os.environ.get("SITS_API_KEY") or local_key(home))
+        return Api(node.url, key or local_key(home))
+    if not key and (node is None or node.url != url):
+        # This machine's key is nobody else's to see.
+        raise CliError(f"SITS_URL names {url}, and there is no key for it; give SITS_API_KEY")
+    return Api(url, key or local_key(home))
+
+
+def _base_url(text: str) -> str:
+    url = text.strip().rstrip("/").removesuffix("/v1")
+    if url and not url.startswith(("http://", "https://")):
+        raise CliError(f"SITS_URL is {text!r}; expected such as http://127.0.0.1:7480")
+    return url
 
 
 def local_key(home: Path) -> str:
@@ -130,7 +144,8 @@ def _events(response: httpx2.Response) -> Iterator[dict[str, Any]]:
 
 def _refusal(response: httpx2.Response) -> CliError:
     try:
-        message = response.json()["error"]["message"]
+        return CliError(str(response.json()["error"]["message"]))
     except (ValueError, KeyError, TypeError):
-        message = response.text[:500]
-    return CliError(f"{message} (HTTP {response.status_code})")
+        return CliError(
+            f"{response.url} answered {response.status_code} and no error of SITS; look at SITS_URL"
+        )

@@ -19,6 +19,7 @@ HomeOption = Annotated[
 ]
 # Longer than the node itself waits: its own words are better than ours.
 _START_S = 45.0
+_END_S = 10.0
 
 
 def up(
@@ -87,8 +88,13 @@ def start_detached(
     Raises:
         CliError: it does not come up; the message is its own.
     """
-    from sits.node import prepare_home
+    from sits.node import prepare_home, running_node
 
+    if (node := running_node(settings.home)) is not None:
+        raise CliError(
+            f"the platform is already running at {node.url} on {settings.home}; `sits down` ends "
+            "it, and another one needs its own SITS_HOME and --port"
+        )
     command = [sys.executable, "-P", "-m", "sits.cli", "up"]
     for name, value in (flags | {"parent_pid": parent_pid}).items():
         if value is not None and value is not False:
@@ -103,8 +109,13 @@ def start_detached(
             stderr=log,
             start_new_session=True,
         )
-    with progress("starting the platform"):
-        return _wait_until_ready(settings.home, process, words), process
+    try:
+        with progress("starting the platform"):
+            return _wait_until_ready(settings.home, process, words), process
+    except BaseException:  # also Ctrl-C: half a start is not left to go on by itself
+        process.terminate()
+        process.wait(_END_S)
+        raise
 
 
 def _wait_until_ready(home: Path, process: subprocess.Popen[bytes], words: Path) -> "RunningNode":
@@ -119,7 +130,6 @@ def _wait_until_ready(home: Path, process: subprocess.Popen[bytes], words: Path)
         if node is not None and node.ready:
             return node
         time.sleep(0.01)
-    process.terminate()
     raise CliError(f"the platform did not start within {_START_S:g} s; see {home / 'logs'}")
 
 

@@ -7,9 +7,9 @@ that is not known, or a value that does not fit, stops the start with a message.
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 import platformdirs
@@ -18,6 +18,12 @@ from sits._settings import SettingsError
 from sits.runtime.engine import LLAMACPP
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_EXPECTED = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+}
 _NOT_SETTINGS = frozenset({"SITS_HOME", "SITS_CACHE", "SITS_URL", "SITS_API_KEY"})
 
 
@@ -87,22 +93,20 @@ def load_settings(
         environment: `os.environ` when None.
 
     Raises:
-        SettingsError: a file, variable or flag that cannot be used.
+        SettingsError: a file, variable or flag that cannot be used; the message names it.
     """
     given = {name: value for name, value in (flags or {}).items() if value is not None}
-    home = Path(given.get("home") or _default_home())
+    home = Path(given.pop("home", None) or _default_home()).absolute()
     values = _from_file(home / "sits.toml")
     values |= _from_environment(os.environ if environment is None else environment)
     values |= given
-    values["home"] = home.absolute()
-    try:
-        return msgspec.convert(values, Settings, strict=False)
-    except msgspec.ValidationError as error:
-        raise SettingsError(f"the settings cannot be used: {error}") from error
+    return Settings(home=home, **values)
 
 
-def _names() -> set[str]:
-    return {item.name for item in fields(Settings)} - {"home"}
+def _types() -> dict[str, Any]:
+    types = get_type_hints(Settings)
+    del types["home"]
+    return types
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -110,24 +114,40 @@ def _from_file(path: Path) -> dict[str, Any]:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"{path}: cannot be read as TOML: {error}") from error
-    unknown = sorted(values.keys() - _names())
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise SettingsError(f"{path} is no TOML: {error}") from error
+    types = _types()
+    unknown = sorted(values.keys() - types)
     if unknown:
-        raise SettingsError(f"{path}: unknown settings {unknown}; known are {sorted(_names())}")
-    return values
+        raise SettingsError(f"{path}: unknown settings {unknown}; known are {sorted(types)}")
+    return {name: _convert(value, types[name], f"{path}: {name}") for name, value in values.items()}
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    types = _types()
     values: dict[str, Any] = {}
     for variable, text in environment.items():
         if not variable.startswith("SITS_") or variable in _NOT_SETTINGS:
             continue
         name = variable.removeprefix("SITS_").lower()
-        if name not in _names():
+        if name not in types:
             raise SettingsError(
                 f"{variable} is set, but there is no such setting; known are "
-                f"{sorted('SITS_' + known.upper() for known in _names())}"
+                f"{sorted('SITS_' + known.upper() for known in types)}"
             )
-        values[name] = text.split(",") if name == "allowed_hosts" else text
+        given: Any = text
+        if name == "allowed_hosts":
+            given = [part.strip() for part in text.split(",") if part.strip()]
+        values[name] = _convert(given, types[name], variable, strict=False)
     return values
+
+
+def _convert(value: Any, wanted: Any, origin: str, *, strict: bool = True) -> Any:
+    """Return a value of the setting's type. Words are taken for numbers unless `strict`."""
+    try:
+        return msgspec.convert(value, wanted, strict=strict)
+    except msgspec.ValidationError as error:
+        expected = _EXPECTED.get(wanted, "a list of names")
+        raise SettingsError(f"{origin} is {value!r}; expected {expected}") from error

@@ -30,11 +30,13 @@ def test_the_defaults(tmp_path: Path) -> None:
 
 def test_flags_are_over_the_environment_and_that_is_over_the_file(tmp_path: Path) -> None:
     (tmp_path / "sits.toml").write_text('port = 1\nidle_s = 5\nallowed_hosts = ["a", "b"]\n')
-    environment = {"SITS_PORT": "2", "SITS_HOLD_S": "7.5", "HOME": "/x"}
+    environment = {"SITS_PORT": "2", "SITS_HOLD_S": "7.5", "HOME": "/x", "SITS_URL": "http://x"}
     settings = load_settings({"home": tmp_path, "port": None}, environment)
     assert (settings.port, settings.idle_s, settings.hold_s) == (2, 5.0, 7.5)
     assert settings.allowed_hosts == ("a", "b")
     assert load_settings({"home": tmp_path, "port": 3}, environment).port == 3
+    named = load_settings({"home": tmp_path}, {"SITS_ALLOWED_HOSTS": "c, d"})
+    assert named.allowed_hosts == ("c", "d")
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,10 @@ def test_flags_are_over_the_environment_and_that_is_over_the_file(tmp_path: Path
         ("prot = 1", {}, "prot"),
         ("port = ", {}, "TOML"),
         ("", {"SITS_PROT": "1"}, "SITS_PROT"),
-        ("", {"SITS_PORT": "many"}, "port"),
+        ("", {"SITS_PORT": "many"}, "SITS_PORT is 'many'; expected a whole number"),
+        ("", {"SITS_BEHIND_PROXY": "yes"}, "SITS_BEHIND_PROXY is 'yes'; expected true or false"),
+        ('port = "3"', {}, "port is '3'; expected a whole number"),
+        ('allowed_hosts = "a"', {}, "allowed_hosts is 'a'; expected a list of names"),
         ("port = 65536", {}, "0 to 65535"),
         ('host = "0.0.0.0"', {}, "behind-proxy"),
         ("idle_s = 0", {}, "idle_s"),
