@@ -1,20 +1,24 @@
 """What every process of the tree does first, so that none outlives its parent.
 
-Linux only has the strong form (`PR_SET_PDEATHSIG`); elsewhere the parent check alone
-remains, and the reader loops notice the closed socket.
+Linux has the strong form: the kernel ends the child (`PR_SET_PDEATHSIG`). Elsewhere a thread of
+the child looks whether its parent is still there; what forks has one thread only, so there a
+host is resident.
 """
 
 import ctypes
 import os
 import signal
 import sys
+import threading
+import time
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
+_LOOK_S = 0.5
 
 
 def die_with_parent(parent_pid: int) -> None:
-    """Have the kernel kill this process when its parent ends; exit now if it already has.
+    """Have this process end when its parent does; exit now if it already has.
 
     The parent check closes the gap between the fork or exec and this call.
 
@@ -26,8 +30,21 @@ def die_with_parent(parent_pid: int) -> None:
         if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
             code = ctypes.get_errno()
             raise OSError(code, f"prctl(PR_SET_PDEATHSIG): {os.strerror(code)}")
+    else:
+        watch_parent(parent_pid)
     if os.getppid() != parent_pid:
         os._exit(1)
+
+
+def watch_parent(parent_pid: int) -> None:
+    """Look twice a second, in a thread, whether the parent is there; exit when it is not."""
+
+    def look() -> None:
+        while os.getppid() == parent_pid:
+            time.sleep(_LOOK_S)
+        os._exit(1)
+
+    threading.Thread(target=look, name="parent-watch", daemon=True).start()
 
 
 def set_process_name(name: str) -> None:

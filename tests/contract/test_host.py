@@ -171,16 +171,20 @@ def test_a_cancelled_request_says_nothing_more(host: Host) -> None:
     assert (event.request_id, text) == ("r2", "after")
 
 
-def test_a_gateway_that_leaves_frees_its_places(host: Host) -> None:
-    endpoint = host.start("chat-1").endpoint
-    gone = host.connect(endpoint)
-    for name in ("a", "b"):
-        gone.send(ask("x" * 1500, request_id=name))
-    gone.next(Emitted)
-    gone.close()
-    worker = host.connect(endpoint)
-    worker.send(ask("free"))
-    assert answer(worker)[0] == "free"
+@pytest.mark.parametrize("resident", [False, True])
+def test_a_gateway_that_leaves_frees_its_places(resident: bool) -> None:
+    with tempfile.TemporaryDirectory(prefix="sits-") as directory:
+        host = Host(Path(directory), resident=resident, step_s=0.02)
+        endpoint = host.start("chat-1").endpoint
+        gone = host.connect(endpoint)
+        for name in ("a", "b"):  # thirty seconds of work each
+            gone.send(ask("x" * 1500, request_id=name))
+        gone.next(Emitted)
+        gone.close()
+        worker = host.connect(endpoint)
+        worker.send(ask("free"))
+        assert answer(worker)[0] == "free"
+        host.close()
 
 
 def test_refuses_a_prompt_that_does_not_fit_with_both_numbers(host: Host) -> None:
@@ -249,6 +253,29 @@ def test_a_killed_worker_is_told_and_its_gateway_sees_the_end(forked: Host) -> N
     assert forked.start("chat-2").tier is Tier.WARM
 
 
+def test_a_child_holds_none_of_its_parents_sockets(forked: Host) -> None:
+    forked.start("chat-1")
+    (template,) = children(forked.process.pid)
+    (worker,) = children(template)
+    host_has, template_has, worker_has = map(sockets, (forked.process.pid, template, worker))
+    assert host_has
+    assert not host_has & template_has
+    assert not template_has & worker_has
+
+
+def test_a_template_whose_link_broke_is_replaced(forked: Host) -> None:
+    """Its end and the next orders come in one turn of the host's loop."""
+    forked.start("a-1", tenant="a")
+    (template,) = children(forked.process.pid)
+    os.kill(forked.process.pid, signal.SIGSTOP)
+    os.kill(template, signal.SIGKILL)
+    forked.link.send(StartInstance("a-2", "a", "chat"))
+    forked.link.send(OpenTemplate("b"))
+    os.kill(forked.process.pid, signal.SIGCONT)
+    assert forked.link.next(TemplateReady) == TemplateReady("b")
+    assert forked.start("a-3", tenant="a").capacity == 2
+
+
 def test_a_killed_template_takes_its_workers_along_and_is_told(forked: Host) -> None:
     forked.start("chat-1")
     (template,) = children(forked.process.pid)
@@ -295,6 +322,12 @@ def test_a_tenants_template_does_not_hold_another_tenants_prompt(forked: Host) -
     others = [forked.process.pid, *family, *children(family[1])]
     assert not any(secret.encode() in memory_of(pid) for pid in others)
     assert secret.encode() in memory_of(children(family[0])[0])
+
+
+def sockets(pid: int) -> set[str]:
+    """Return the sockets that a process has open, by their inodes."""
+    links = (os.readlink(entry.path) for entry in os.scandir(f"/proc/{pid}/fd"))
+    return {link for link in links if link.startswith("socket:")}
 
 
 def memory_of(pid: int) -> bytes:

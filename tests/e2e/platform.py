@@ -67,7 +67,7 @@ class Platform:
         """Return the process ids of all its processes, by what they call themselves."""
         return descendants(self.process.pid)
 
-    def wait_for_family(self, **counts: int) -> dict[str, list[int]]:
+    def wait_for_family(self, within_s: float = 10.0, **counts: int) -> dict[str, list[int]]:
         """Return the family once it has so many of each kind (`worker=1`)."""
 
         def probe() -> dict[str, list[int]] | None:
@@ -75,7 +75,7 @@ class Platform:
             found = all(len(family.get(f"sits-{k}", [])) == n for k, n in counts.items())
             return family if found else None
 
-        return wait_for(probe, f"expected {counts}, found {self.family()}")
+        return wait_for(probe, f"expected {counts}, found {self.family()}", within_s)
 
     def close(self) -> None:
         for stream in (self.process.stdout, self.process.stderr):

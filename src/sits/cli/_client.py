@@ -1,7 +1,7 @@
 """The platform's HTTP API, as the commands use it.
 
-Where it is and with which key: flags, then `SITS_URL` and `SITS_API_KEY`, then what runs on this
-machine (`$SITS_HOME`).
+Where it is and with which key: `SITS_URL` and `SITS_API_KEY`, else what runs on this machine
+(`$SITS_HOME`). The key of this machine goes to this machine's platform alone.
 """
 
 import json
@@ -32,13 +32,14 @@ class Stream:
 class Api:
     """A platform, reached by URL with a key. Use as a context."""
 
-    def __init__(self, url: str, key: str) -> None:
+    def __init__(self, url: str, key: str, transport: httpx2.BaseTransport | None = None) -> None:
         self.url = url.rstrip("/")
         self._http = httpx2.Client(
             base_url=self.url,
             headers={"Authorization": f"Bearer {key}"},
             timeout=httpx2.Timeout(_READ_S, connect=_CONNECT_S),
             trust_env=False,
+            transport=transport,
         )
 
     def __enter__(self) -> Self:

@@ -23,6 +23,8 @@ from sits.wire import Shutdown, encode_frame
 
 _LOCK = "node.lock"
 _END_S = 10.0
+_POLL_S = 0.02
+_PROBED_S = 0.5
 
 
 class NodeError(SitsError):
@@ -92,7 +94,7 @@ def lock_home(home: Path) -> Iterator[HomeLock]:
     except OSError as error:
         raise NodeError(f"{home / _LOCK} cannot be locked: {error}; remove it") from error
     try:
-        if not _take(descriptor):
+        if not _take_soon(descriptor):
             node = _read(descriptor)
             where = f" at {node.url}" if node.url else ""
             raise NodeError(
@@ -129,16 +131,29 @@ def shut_down(home: Path) -> bool:
     node = running_node(home)
     if node is None:
         return False
-    within_s = node.drain_s + _END_S
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as sock:
+    asked = False
+    until_s = time.monotonic() + _END_S
+    while node is not None:
+        # A node that has just started says a moment later where its socket is.
+        if not asked and node.run_dir and _ask_to_end(node):
+            asked = True
+            until_s = time.monotonic() + node.drain_s + _END_S
+        if time.monotonic() > until_s:
+            raise NodeError(f"the platform {node.url} on {home} did not end in time")
+        time.sleep(_POLL_S)
+        node = running_node(home)
+    return True
+
+
+def _ask_to_end(node: RunningNode) -> bool:
+    """Send a node the order to end; return whether it could be sent."""
+    with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(_END_S)
-        sock.connect(os.path.join(node.run_dir, "node.sock"))
-        sock.sendall(encode_frame(Shutdown()))
-    until = time.monotonic() + within_s
-    while running_node(home) is not None:
-        if time.monotonic() > until:
-            raise NodeError(f"the platform at {node.url} did not end within {within_s:g} s")
-        time.sleep(0.02)
+        try:
+            sock.connect(os.path.join(node.run_dir, "node.sock"))
+            sock.sendall(encode_frame(Shutdown()))
+        except OSError:
+            return False
     return True
 
 
@@ -179,6 +194,16 @@ def _take(descriptor: int) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    return True
+
+
+def _take_soon(descriptor: int) -> bool:
+    """Take the lock, also when somebody is just looking whether it is taken."""
+    until_s = time.monotonic() + _PROBED_S
+    while not _take(descriptor):
+        if time.monotonic() > until_s:
+            return False
+        time.sleep(_POLL_S / 4)
     return True
 
 

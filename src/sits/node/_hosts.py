@@ -4,9 +4,9 @@ A host that ends is not started again here: control is told, and asks again when
 it. A control that connects is told of every host that runs, so that its restart loses none.
 """
 
-import contextlib
 import logging
 import os
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +24,12 @@ from sits.wire import (
     StartHost,
     StopHost,
     ToNode,
+    WireError,
 )
 
 _log = logging.getLogger(__name__)
 _STOP_S = 1.0
+_SEND_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ class Hosts:
                     self._tasks.start_soon(self._end, order.host)
                 elif isinstance(order, Shutdown):
                     self._shut_down()
+        except WireError as error:  # a foreign peer, or one of another version
+            _log.warning("a peer of the node's socket is dropped: %s", error)
         finally:
             self._listeners.discard(channel)
 
@@ -79,6 +83,11 @@ class Hosts:
         async with anyio.create_task_group() as tasks:
             for name in list(self._processes):
                 tasks.start_soon(self._end, name)
+
+    def kill_nowait(self) -> None:
+        """Have all hosts killed."""
+        for process in self._processes.values():
+            process.signal(signal.SIGKILL)
 
     async def _begin(self, order: StartHost) -> None:
         if order.host in self._processes:
@@ -129,5 +138,8 @@ class Hosts:
 
 async def _send(channel: Channel[ToNode], event: FromNode) -> None:
     """Tell one peer. What a peer sent before it left is still to be read, so that is no error."""
-    with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-        await channel.send(event)
+    try:
+        with anyio.fail_after(_SEND_S):
+            await channel.send(event)
+    except (TimeoutError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+        _log.info("a peer of the node's socket takes no message: %r", error)

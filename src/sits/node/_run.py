@@ -12,6 +12,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.abc
@@ -39,6 +40,8 @@ _GATEWAY_EXTRA_S = 1.0
 _CONTROL_S = 1.0
 _PROBE_S = 0.01
 _LOGS_S = 60.0
+# Listening on every address: where this machine finds it.
+_EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -63,8 +66,7 @@ async def run(
         lock_home(settings.home) as lock,
         _listening(settings.host, settings.port) as listener,
     ):
-        url = _url(settings.host, listener)
-        node = RunningNode(url, make_run_dir(settings.home), settings.drain_s)
+        node = RunningNode(_url(listener), make_run_dir(settings.home), settings.drain_s)
         lock.describe(node)
         try:
             await _Node(settings, node, lock, listener).run(on_ready, ready_within_s)
@@ -103,7 +105,7 @@ class _Node:
             tasks.start_soon(self._announce, on_ready, ready_within_s)
             await self._end.wait()
             _log.info("ending")
-            tasks.start_soon(self._watch_hurry, control, gateway)
+            tasks.start_soon(self._watch_hurry, control, gateway, hosts)
             await gateway.stop(self._settings.drain_s + _GATEWAY_EXTRA_S)
             async with anyio.create_task_group() as ending:
                 ending.start_soon(control.stop, _CONTROL_S)
@@ -144,10 +146,10 @@ class _Node:
                     self._hurry.set()
                 self._end.set()
 
-    async def _watch_hurry(self, *supervisors: Supervisor) -> None:
+    async def _watch_hurry(self, *parts: Supervisor | Hosts) -> None:
         await self._hurry.wait()
-        for supervisor in supervisors:
-            supervisor.kill_nowait()
+        for part in parts:
+            part.kill_nowait()
 
     async def _start_control(self) -> ChildProcess:
         settings: dict[str, Any] = {
@@ -156,7 +158,7 @@ class _Node:
             "control_socket": self._socket("control"),
             "api_socket": self._socket("api"),
             "parent_pid": os.getpid(),
-            "public_url": self._node.url,
+            "public_url": self._settings.public_url or self._node.url,
             "idle_s": self._settings.idle_s,
             "hold_s": self._settings.hold_s,
         }
@@ -169,7 +171,7 @@ class _Node:
             "control_api_socket": self._socket("api"),
             "parent_pid": os.getpid(),
             "listen_fd": descriptor,
-            "allowed_hosts": (*_LOOPBACK_NAMES, *self._settings.allowed_hosts),
+            "allowed_hosts": (*_LOOPBACK_NAMES, *_own_names(self._settings)),
             "behind_proxy": self._settings.behind_proxy,
             "drain_s": self._settings.drain_s,
         }
@@ -222,9 +224,20 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def _url(host: str, listener: socket.socket) -> str:
-    name = f"[{host}]" if ":" in host else host
-    return f"http://{name}:{listener.getsockname()[1]}"
+def _url(listener: socket.socket) -> str:
+    """Return the URL by which this machine reaches a listener."""
+    host, port = _reachable(listener.getsockname())
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _own_names(settings: Settings) -> Iterator[str]:
+    """Give the names, beside loopback's, under which the platform is asked."""
+    yield from settings.allowed_hosts
+    public = urlsplit(settings.public_url).hostname
+    if public:
+        yield public
+    if settings.host not in _EVERY_ADDRESS:
+        yield f"[{settings.host}]" if ":" in settings.host else settings.host
 
 
 async def _is_ready(address: Any) -> bool:
@@ -240,5 +253,4 @@ async def _is_ready(address: Any) -> bool:
 
 
 def _reachable(address: Any) -> tuple[str, int]:
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address[0], address[0])
-    return host, address[1]
+    return _EVERY_ADDRESS.get(address[0], address[0]), address[1]

@@ -40,6 +40,7 @@ class Settings:
         host: address to listen on; another than loopback needs `behind_proxy`.
         port: TCP port; 0 takes a free one.
         behind_proxy: something in front of the platform ends TLS and is trusted.
+        public_url: what endpoints begin with, when it is not the address listened on.
         allowed_hosts: names, beside loopback's, that a request's `Host` may have.
         engine: the engine's factory, `package.module:function`.
         sequences: requests that one instance runs at once.
@@ -53,6 +54,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 7480
     behind_proxy: bool = False
+    public_url: str = ""
     allowed_hosts: tuple[str, ...] = ()
     engine: str = LLAMACPP
     sequences: int = 4
@@ -69,6 +71,10 @@ class Settings:
             raise SettingsError(
                 f"host is {self.host!r}, which others can reach, and there is no TLS; bind "
                 "127.0.0.1, or say --behind-proxy when something in front ends TLS"
+            )
+        if self.public_url and not self.public_url.startswith(("http://", "https://")):
+            raise SettingsError(
+                f"public_url is {self.public_url!r}; expected such as https://sits.example"
             )
         for name, low, high in (
             ("sequences", 1, 64),

@@ -39,9 +39,7 @@ class Supervisor:
         try:
             while not self._stopping.is_set():
                 began_s = time.monotonic()
-                self._process = await self._start()
-                how = await self._process.wait()
-                self._process = None
+                how = await self._run_once()
                 if self._stopping.is_set():
                     return
                 self._on_end(self._name, how)
@@ -55,6 +53,16 @@ class Supervisor:
         finally:
             if self._process is not None:
                 await self._process.end(0.0)
+
+    async def _run_once(self) -> str:
+        """Start it, wait for its end, and return how it ended."""
+        try:
+            self._process = await self._start()
+        except OSError as error:
+            return f"no process for it: {error}"
+        how = await self._process.wait()
+        self._process = None
+        return how
 
     async def stop(self, grace_s: float) -> None:
         """End it for good, killing it after `grace_s`."""

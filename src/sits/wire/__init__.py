@@ -47,7 +47,7 @@ from sits.wire._host import (
     ToHost,
     ToNode,
 )
-from sits.wire._socket import FrameSocket, listen
+from sits.wire._socket import FrameSocket, accept_nowait, listen
 from sits.wire._worker import (
     Cancel,
     ChatPrompt,
@@ -116,6 +116,7 @@ __all__ = [
     "UnitRoute",
     "Usage",
     "WireError",
+    "accept_nowait",
     "connect",
     "encode_frame",
     "listen",

@@ -2,20 +2,25 @@
 
 Invariants: nothing here blocks; what the peer does not take yet is kept, up to
 `MAX_BACKLOG_BYTES`, after which the peer is counted as gone (it is not reading, and its
-requests are cancelled like those of a peer that closed).
+requests are cancelled like those of a peer that closed). A link whose peer is gone is `closed`
+but keeps its descriptor until `close`: a selector may still know it, and the number must not
+become another's before that.
 """
 
 import contextlib
+import errno
 import os
 import socket
+import time
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from sits.wire._frames import Frames, WireError, encode_frame
+from sits.wire._frames import MAX_FRAME_BYTES, Frames, WireError, encode_frame
 
-MAX_BACKLOG_BYTES = 8 * 1024 * 1024
+MAX_BACKLOG_BYTES = MAX_FRAME_BYTES
 _CHUNK_BYTES = 256 * 1024
+_NO_DESCRIPTOR_S = 0.05
 
 In = TypeVar("In")
 
@@ -43,10 +48,11 @@ class FrameSocket(Generic[In]):
         """Send as much as the peer takes now and keep the rest. A closed link drops it."""
         if self.closed:
             return
+        if len(self._backlog) > MAX_BACKLOG_BYTES:
+            self._give_up()
+            return
         self._backlog += encode_frame(message)
         self.flush_nowait()
-        if len(self._backlog) > MAX_BACKLOG_BYTES:
-            self.close()
 
     def flush_nowait(self) -> None:
         """Send what is kept, as far as the peer takes it."""
@@ -56,7 +62,7 @@ class FrameSocket(Generic[In]):
             except BlockingIOError:
                 return
             except OSError:
-                self.close()
+                self._give_up()
                 return
             del self._backlog[:sent]
 
@@ -74,16 +80,22 @@ class FrameSocket(Generic[In]):
             except OSError:
                 data = b""
             if not data:
-                self.close()
+                self._give_up()
                 break
             try:
                 messages += self._frames.feed(data)
             except WireError:
-                self.close()
+                self._give_up()
         return messages
 
+    def _give_up(self) -> None:
+        """Count the peer as gone. A selector sees that, and its owner closes."""
+        self.closed = True
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
-        """Close this end. Idempotent."""
+        """Close this end and its descriptor. Idempotent."""
         self.closed = True
         self._sock.close()
 
@@ -104,3 +116,17 @@ def listen(path: str) -> socket.socket:
         os.umask(before)
     sock.listen(128)
     return sock
+
+
+def accept_nowait(listener: socket.socket) -> socket.socket | None:
+    """Return a new connection; None when the peer gave up, or no descriptor is free.
+
+    In the latter case the connection stays in the queue, so this waits a moment: its caller
+    would come back at once, for ever.
+    """
+    try:
+        return listener.accept()[0]
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            time.sleep(_NO_DESCRIPTOR_S)
+        return None

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import httpx2
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -58,6 +59,54 @@ def test_a_platform_elsewhere_is_named_by_url_and_key(monkeypatch: pytest.Monkey
     monkeypatch.setenv("SITS_API_KEY", "sk-sits-x")
     with _client.connect() as api:
         assert api.url == "https://sits.example"
+
+
+@pytest.mark.parametrize(
+    ("lines", "ending"),
+    [
+        ('data: {"a": 1}\n\ndata: [DONE]\n\n', ""),
+        ('data: {"a": 1}\n\n', "closed before its end"),
+        ('data: {"a": 1}\n\ndata: {"error": {"message": "it broke"}}\n\n', "it broke"),
+    ],
+)
+def test_a_stream_is_whole_only_with_its_end(lines: str, ending: str) -> None:
+    def answer(_request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, text=lines, headers={"x-sits-tier": "warm"})
+
+    seen: list[dict[str, int]] = []
+    said = ""
+    with _client.Api("http://x", "k", httpx2.MockTransport(answer)) as api:
+        try:
+            with api.stream("/v1/chat/completions", {}) as stream:
+                assert stream.tier == "warm"
+                for event in stream.events:
+                    seen.append(event)  # noqa: PERF402 - what came before an error counts
+        except CliError as error:
+            said = str(error)
+    assert seen == [{"a": 1}]
+    assert ending in said
+    assert bool(ending) == bool(said)
+
+
+def test_a_server_that_is_no_platform_is_said() -> None:
+    def answer(_request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, text="<html>")
+
+    with (
+        _client.Api("http://x", "k", httpx2.MockTransport(answer)) as api,
+        pytest.raises(CliError, match="SITS_URL"),
+    ):
+        api.request("GET", "/api/v1/units")
+
+
+def test_this_machines_key_is_not_for_another_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "key").write_text("sk-sits-local-secret")
+    monkeypatch.setenv("SITS_HOME", str(tmp_path))
+    monkeypatch.setenv("SITS_URL", "http://127.0.0.1:1")
+    with pytest.raises(CliError, match="SITS_API_KEY"):
+        _client.connect()
 
 
 def test_a_prompt_file_beside_the_unit_is_put_in(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ def test_the_defaults(tmp_path: Path) -> None:
         host="127.0.0.1",
         port=7480,
         behind_proxy=False,
+        public_url="",
         allowed_hosts=(),
         engine="sits.runtime.engine.llamacpp:load",
         sequences=4,
@@ -53,6 +54,7 @@ def test_flags_are_over_the_environment_and_that_is_over_the_file(tmp_path: Path
         ('host = "0.0.0.0"', {}, "behind-proxy"),
         ("idle_s = 0", {}, "idle_s"),
         ("sequences = 0", {}, "sequences"),
+        ('public_url = "sits.example"', {}, "https://"),
         ("drain_s = nan", {}, "drain_s"),
     ],
 )
@@ -74,6 +76,6 @@ def test_every_setting_is_documented_with_its_default() -> None:
     for field in dataclasses.fields(Settings):
         if field.name == "home":
             continue
-        default = {(): "none", True: "`true`", False: "`false`"}.get(field.default)
+        default = {(): "none", "": "none", True: "`true`", False: "`false`"}.get(field.default)
         assert f"| `{field.name}` | {default or f'`{field.default}`'} |" in reference, field.name
         assert f"        {field.name}: " in (Settings.__doc__ or "")

@@ -99,6 +99,9 @@ def test_the_socket_keeps_what_the_peer_does_not_take_yet() -> None:
     sender.close()
     assert receiver.receive_nowait() == []
     assert receiver.closed
+    assert receiver.fileno() >= 0, "a selector that knows the descriptor must be told first"
+    receiver.close()
+    assert receiver.fileno() == -1
 
 
 def test_a_peer_that_never_reads_is_dropped() -> None:
@@ -108,6 +111,7 @@ def test_a_peer_that_never_reads_is_dropped() -> None:
     for _ in range(20):
         sender.send_nowait(message)
     assert sender.closed
+    sender.close()
     theirs.close()
 
 
@@ -119,6 +123,7 @@ def test_a_peer_that_sends_garbage_is_dropped_and_its_good_messages_kept() -> No
     theirs.sendall(b"\xff" * 64)
     assert receiver.receive_nowait() == []
     assert receiver.closed
+    receiver.close()
     theirs.close()
 
 

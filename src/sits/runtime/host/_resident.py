@@ -74,7 +74,13 @@ class ResidentHost:
             self._announce(InstanceGone(order.instance, "start_failed", str(error)))
             return
         batcher = Batcher(self._model, engine, self._now_us)
-        server = WorkerServer(self._reactor, batcher, endpoint, self._now_us)
+        try:
+            server = WorkerServer(self._reactor, batcher, endpoint, self._now_us)
+        except OSError as error:
+            engine.shutdown()
+            message = f"{endpoint} cannot be listened on: {error}"
+            self._announce(InstanceGone(order.instance, "start_failed", message))
+            return
         self._residents[order.instance] = _Resident(server, engine)
         if tier is Tier.COOL:
             self.open_template(order.tenant)

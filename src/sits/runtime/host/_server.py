@@ -21,6 +21,7 @@ from sits.wire import (
     TemplateFailed,
     TemplateReady,
     ToHost,
+    accept_nowait,
     listen,
 )
 
@@ -86,9 +87,8 @@ class HostServer:
             self._send(link, event)
 
     def _accept(self) -> None:
-        try:
-            sock, _address = self._listener.accept()
-        except OSError:  # the peer gave up before it was accepted
+        sock = accept_nowait(self._listener)
+        if sock is None:
             return
         link: Link = FrameSocket(sock, ToHost)
         self._links.add(link)
@@ -116,6 +116,8 @@ class HostServer:
         elif isinstance(order, StartInstance):
             self._maker.start_instance(order)
         else:
+            # A control that comes now is not told of it: it takes nothing new any more.
+            self._instances.pop(order.instance, None)
             self._maker.stop_instance(order)
 
     def _send(self, link: Link, event: FromHost) -> None:

@@ -80,6 +80,7 @@ class _Template:
         self._run_dir = run_dir
         self._workers: dict[str, Child[FromForkedWorker]] = {}
         self._stop_until_s: dict[str, float] = {}
+        self._up_once: set[str] = set()
 
     def receive(self) -> None:
         """Obey the base host."""
@@ -130,18 +131,24 @@ class _Template:
                 self._reactor,
                 FromForkedWorker,
                 body,
-                on_message=self._tell,
+                on_message=self._came_up,
                 on_end=lambda how: self._ended(name, endpoint, how),
             )
         except (SitsError, OSError) as error:
             self._tell(InstanceGone(name, "start_failed", f"no process for it: {error}"))
+
+    def _came_up(self, ready: InstanceReady) -> None:
+        self._up_once.add(ready.instance)
+        self._tell(ready)
 
     def _ended(self, name: str, endpoint: str, how: str) -> None:
         del self._workers[name]
         with contextlib.suppress(FileNotFoundError):
             os.unlink(endpoint)
         asked = self._stop_until_s.pop(name, None) is not None
-        code = "stopped" if asked else "instance_lost"
+        lost = "instance_lost" if name in self._up_once else "start_failed"
+        self._up_once.discard(name)
+        code = "stopped" if asked else lost
         _log.info("instance %s ended: %s (%s)", name, code, how)
         self._tell(InstanceGone(name, code, how))
 

@@ -18,6 +18,7 @@ from sits.wire import (
     FromWorker,
     Generate,
     ToWorker,
+    accept_nowait,
     listen,
 )
 
@@ -92,9 +93,8 @@ class WorkerServer:
             self._drop(link)
 
     def _accept(self) -> None:
-        try:
-            sock, _address = self._listener.accept()
-        except OSError:  # the peer gave up before it was accepted
+        sock = accept_nowait(self._listener)
+        if sock is None:
             return
         link: Link = FrameSocket(sock, ToWorker)
         self._links.add(link)
