@@ -5,6 +5,7 @@
     _links      the wire: the node, the hosts, the gateways
     _world      what is observed: hosts, templates, instances, demand (no I/O)
     _plan       what is to be done about it, pure: `make_plan(world, wanted, …) -> Plan`
+    _overdue    what takes too long to start or to stop, pure
     _lifecycle  the states of hosts and instances, and the only way to change them
     _status     what people are told about a unit, pure
     _table      what gateways are told, pure

@@ -7,7 +7,7 @@ a client sent under that name); without one it is the default tenant's. Errors h
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -34,9 +34,11 @@ log = logging.getLogger(__name__)
 
 # Gives the state of the platform as JSON's types.
 PlatformStatus = Callable[[], dict[str, object]]
+# Returns when a change that was just made is true at every gateway (or will not be soon).
+Settle = Callable[[], Awaitable[None]]
 
 
-def make_app(units: Units, platform_status: PlatformStatus) -> FastAPI:
+def make_app(units: Units, platform_status: PlatformStatus, settle: Settle) -> FastAPI:
     """Return the API over these units."""
     app = FastAPI(
         title="SITS control API",
@@ -44,8 +46,9 @@ def make_app(units: Units, platform_status: PlatformStatus) -> FastAPI:
         docs_url=None,  # the page loads its scripts from elsewhere
         redoc_url=None,
         openapi_url="/api/v1/openapi.json",
+        redirect_slashes=False,  # it would name this socket's host, which no client can reach
     )
-    app.include_router(_unit_routes(units))
+    app.include_router(_unit_routes(units, settle))
     app.include_router(_status_routes(units, platform_status))
     app.add_exception_handler(SitsError, _on_sits_error)
     app.add_exception_handler(HTTPException, _on_http_error)
@@ -65,14 +68,16 @@ def _tenant(x_sits_tenant: Annotated[str, Header()] = DEFAULT_TENANT) -> str:
 Tenant = Annotated[str, Depends(_tenant)]
 
 
-def _unit_routes(units: Units) -> APIRouter:
+def _unit_routes(units: Units, settle: Settle) -> APIRouter:
     router = APIRouter(prefix="/api/v1/units", tags=["units"])
 
     @router.post("", status_code=201, openapi_extra=_UNIT_BODY)
     async def deploy(request: Request, tenant: Tenant, dry_run: bool = False) -> JSONResponse:
-        """Deploy a unit: 201 where it is new, 200 where it was there."""
+        """Deploy a unit: 201 where it is new, 200 where it was there; gateways know it then."""
         loaded = _load(await _read_body(request), request.headers.get("content-type", ""))
         done = units.deploy(tenant, loaded, dry_run=dry_run)
+        if not dry_run:
+            await settle()
         described = units.describe(done.unit)
         answer = {
             "name": described["name"],
@@ -98,8 +103,9 @@ def _unit_routes(units: Units) -> APIRouter:
 
     @router.delete("/{name}")
     async def delete(name: str, tenant: Tenant) -> dict[str, Any]:
-        """Delete a unit; it goes when its running requests have finished."""
+        """Delete a unit: no request reaches it any more, and those that run may finish."""
         described = units.describe(units.delete(tenant, name))
+        await settle()
         log.info("deleting tenant=%s unit=%s revision=%s", tenant, *_name(described))
         return {"name": described["name"], "phase": described["status"]["phase"]}
 

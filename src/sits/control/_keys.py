@@ -45,7 +45,13 @@ def ensure_local_key(
     elif known is None or known.revoked_s is not None:
         key = make()
         store.add_key(_entry(key.key_id, key.secret_hash, now_s), alone=True)
-        _write(path, key.text)
+        try:
+            _write(path, key.text)
+        except OSError as error:
+            raise KeyFileError(
+                f"{path} cannot be written: {error.strerror}; free some space there, or make the "
+                "directory writable for this user, and start again"
+            ) from error
         log.info("local key made key_id=%s path=%s", key.key_id, path)
 
 

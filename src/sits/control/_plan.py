@@ -6,11 +6,12 @@ over: the old model's instances serve until one of the new can, within `max_inst
 where that leaves no room does an old one drain first, and then the new template is warm.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from sits.control._lifecycle import HostState, State
 from sits.control._names import host_name
+from sits.control._overdue import GRACE_S, due_s, hung_instance, is_overdue
 from sits.control._world import TemplateState, TrackedHost, TrackedInstance, UnitKey, World
 from sits.models import ModelFile
 from sits.policy import (
@@ -20,6 +21,7 @@ from sits.policy import (
     ScaleState,
     Start,
     Stop,
+    after_failure,
     after_health,
     backoff_due_s,
     decide_instances,
@@ -74,12 +76,14 @@ class Plan:
         orders: in the order in which they are sent.
         purge: units whose records may go.
         due_s: when to make the next plan though nothing has happened.
+        broken: hosts that are stopped since something on them does not end.
         scales, host_backoffs, template_backoffs: what to remember; the rest is forgotten.
     """
 
     orders: list[Order] = field(default_factory=list)
     purge: list[UnitKey] = field(default_factory=list)
     due_s: float | None = None
+    broken: set[str] = field(default_factory=set)
     scales: dict[UnitKey, ScaleState] = field(default_factory=dict)
     host_backoffs: dict[str, Backoff] = field(default_factory=dict)
     template_backoffs: dict[tuple[str, str], Backoff] = field(default_factory=dict)
@@ -96,6 +100,7 @@ class Limits:
 
     idle_s: float
     drain_s: float
+    start_s: float
     make_name: Callable[[str], str]
 
 
@@ -113,7 +118,7 @@ def make_plan(world: World, wanted: Iterable[Wanted], limits: Limits, now_s: flo
     _plan_hosts(plan, world, units, now_s)
     _plan_templates(plan, world, units, now_s)
     for unit in units.values():
-        plan.scales[unit.key] = world.scales.get(unit.key, ScaleState())
+        plan.scales[unit.key] = _scale_state(world, unit.key, limits, now_s)
         if unit.host is None:
             _plan_end(plan, world, unit, limits)
         else:
@@ -121,6 +126,7 @@ def make_plan(world: World, wanted: Iterable[Wanted], limits: Limits, now_s: flo
     for item in world.instances.values():
         if (item.tenant, item.unit) not in units:
             _stop(plan, item, limits)
+    _plan_overdue(plan, world, limits, now_s)
     return plan
 
 
@@ -133,7 +139,9 @@ def _plan_hosts(plan: Plan, world: World, units: Mapping[UnitKey, Wanted], now_s
             host = world.hosts.get(name)
             healthy = host is not None and host.life.state is HostState.READY
             plan.host_backoffs[name] = after_health(backoff, healthy=healthy, now_s=now_s)
-            plan.note_due(backoff_due_s(plan.host_backoffs[name], now_s))
+    _plan_broken_hosts(plan, world, needed, now_s)
+    for backoff in plan.host_backoffs.values():
+        plan.note_due(backoff_due_s(backoff, now_s))
     if not world.node_connected:
         return
     for name, path in needed.items():
@@ -142,8 +150,24 @@ def _plan_hosts(plan: Plan, world: World, units: Mapping[UnitKey, Wanted], now_s
     busy = needed.keys() | {item.host for item in world.instances.values()}
     for host in world.hosts.values():
         unneeded = host.name not in busy and host.life.state is not HostState.STOPPING
-        if unneeded or host.life.state is HostState.LOST:
+        if unneeded or host.life.state is HostState.LOST or host.name in plan.broken:
             plan.orders.append(Order(StopHost(host.name)))
+
+
+def _plan_broken_hosts(plan: Plan, world: World, needed: Container[str], now_s: float) -> None:
+    if not world.node_connected:
+        return  # nobody could be told
+    for host in world.hosts.values():
+        hung = hung_instance(host, world.instances.values(), now_s)
+        if hung is None:
+            continue
+        plan.broken.add(host.name)
+        if host.name in needed:
+            plan.host_backoffs[host.name] = after_failure(
+                plan.host_backoffs.get(host.name, Backoff()),
+                f"its instance {hung.name} did not end when it was told to",
+                now_s,
+            )
 
 
 def _plan_templates(
@@ -162,8 +186,43 @@ def _plan_templates(
         plan.template_backoffs[name, tenant] = backoff
         plan.note_due(backoff_due_s(backoff, now_s))
         loaded = host is not None and host.life.state is HostState.READY
+        loaded = loaded and name not in plan.broken
         if loaded and state in (None, TemplateState.FAILED) and may_try(backoff, now_s):
             plan.orders.append(Order(OpenTemplate(tenant), name))
+
+
+def _scale_state(world: World, key: UnitKey, limits: Limits, now_s: float) -> ScaleState:
+    """Return what a unit's decision remembers, with a failure for each start that is late now."""
+    state = world.scales.get(key, ScaleState())
+    for item in world.instances_of(key):
+        if item.life.state is State.STARTING and is_overdue(item, limits.start_s, now_s):
+            reason = f"{item.name} did not come up within {limits.start_s:g} s"
+            state = replace(state, backoff=after_failure(state.backoff, reason, now_s))
+    return state
+
+
+def _plan_overdue(plan: Plan, world: World, limits: Limits, now_s: float) -> None:
+    """Tell what takes too long to stop, those that were told already too; note what is due."""
+    messages = (order.message for order in plan.orders)
+    told = {message.instance for message in messages if isinstance(message, StopInstance)}
+    stopping = {
+        host.name for host in world.hosts.values() if host.life.state is not HostState.READY
+    }
+    for item in world.instances.values():
+        if item.name in told or item.host in plan.broken | stopping:
+            continue
+        if not is_overdue(item, limits.start_s, now_s):
+            plan.note_due(due_s(item, limits.start_s))
+        elif item.life.state is State.STARTING:
+            _stop(plan, item, limits)
+        elif item.stops == 1:
+            plan.orders.append(Order(StopInstance(item.name, 0.0), item.host))
+    for message in (order.message for order in plan.orders):
+        # A host that hangs says nothing that would wake the loop.
+        if isinstance(message, StartInstance):
+            plan.note_due(now_s + limits.start_s)
+        elif isinstance(message, StopInstance):
+            plan.note_due(now_s + message.drain_s + GRACE_S)
 
 
 def _plan_end(plan: Plan, world: World, unit: Wanted, limits: Limits) -> None:
@@ -192,7 +251,7 @@ def _plan_instances(plan: Plan, world: World, unit: Wanted, limits: Limits, now_
     for action in decision.actions:
         if isinstance(action, Stop):
             _stop(plan, world.instances[action.name], limits)
-        elif _can_start(world, unit):
+        elif _can_start(plan, world, unit):
             _start(plan, unit, action, limits)
 
 
@@ -211,7 +270,7 @@ def _roll_over(
     for item in old:
         if item.life.state is State.STARTING:
             _stop(plan, item, limits)
-    if serving and not new_serves and demand and not _is_warm(world, unit):
+    if serving and not new_serves and demand and not _is_warm(plan, world, unit):
         return False
     room = unit.unit.scale.max_instances - len(old) - len(new)
     if new_serves or not demand:
@@ -225,17 +284,18 @@ def _roll_over(
     return True
 
 
-def _is_warm(world: World, unit: Wanted) -> bool:
+def _is_warm(plan: Plan, world: World, unit: Wanted) -> bool:
     host = world.hosts.get(unit.host or "")
-    return _can_start(world, unit) and (
+    return _can_start(plan, world, unit) and (
         host is not None and host.templates.get(unit.tenant) is TemplateState.READY
     )
 
 
-def _can_start(world: World, unit: Wanted) -> bool:
+def _can_start(plan: Plan, world: World, unit: Wanted) -> bool:
     host: TrackedHost | None = world.hosts.get(unit.host or "")
     return (
         host is not None
+        and host.name not in plan.broken
         and host.life.state is HostState.READY
         and host.templates.get(unit.tenant) is not TemplateState.FAILED
     )

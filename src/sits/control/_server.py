@@ -51,7 +51,14 @@ async def serve_app(
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory.chmod(0o700)
     config = uvicorn.Config(
-        app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=_DRAIN_S
+        app,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        # The gateway, which passes the answers on, says these itself.
+        date_header=False,
+        server_header=False,
+        timeout_graceful_shutdown=_DRAIN_S,
     )
     server = _Server(config)
     async with anyio.create_task_group() as group:

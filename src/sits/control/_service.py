@@ -18,17 +18,19 @@ from sits.control._clock import Clock, SystemClock
 from sits.control._keys import ensure_local_key
 from sits.control._links import Links
 from sits.control._names import Names
-from sits.control._plan import Limits, make_plan
+from sits.control._plan import Limits, Plan, make_plan
 from sits.control._server import serve_app
 from sits.control._settings import Settings
 from sits.control._table import Publisher, make_routes
 from sits.control._units import Resolve, Units
 from sits.control._world import World
 from sits.models import resolve
-from sits.store import Store, open_store
+from sits.store import Store, StoreError, open_store
 from sits.wire import Channel, Load, ToControl, WireError, serve
 
 STORE_FILE = "sits.db"
+_SETTLE_S = 1.0
+_STORE_RETRY_S = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +68,7 @@ async def run(
             control = _Control(settings, deps, store)
             await control.turn()  # gateways are served a true table from the first one on
             await group.start(_serve_link, settings.control_socket, control.serve_gateway)
-            app = make_app(control.units, control.platform_status)
+            app = make_app(control.units, control.platform_status, control.settle)
             await group.start(serve_app, app, settings.api_socket)
             group.start_soon(control.links.run_node, settings.node_socket)
             group.start_soon(control.run_loop)
@@ -92,9 +94,13 @@ class _Control:
         self._world = World()
         epoch = store.next_epoch()
         self._publisher = Publisher(epoch)
-        self._limits = Limits(settings.idle_s, settings.drain_s, Names(epoch))
+        self._limits = Limits(settings.idle_s, settings.drain_s, settings.start_s, Names(epoch))
         self._event = anyio.Event()
+        self._turns = 0
+        self._published_turn = 0
+        self._published = anyio.Event()
         self._started_s = deps.clock.unix_s()
+        self._start_s = deps.clock.monotonic_s()
         self.units = Units(
             store, self._world, deps.clock, deps.resolve, settings=settings, wake=self.wake
         )
@@ -106,21 +112,40 @@ class _Control:
     async def run_loop(self) -> None:
         while True:
             self._event = anyio.Event()
-            due_s = await self.turn()
+            try:
+                due_s = await self.turn()
+            except StoreError as error:
+                if not error.retryable:
+                    raise
+                log.warning("the store fails; what runs goes on problem=%s", error)
+                due_s = self._clock.monotonic_s() + _STORE_RETRY_S
             await self._wait(due_s)
 
     async def turn(self) -> float | None:
         """Compare, change the world, tell the gateways, send; return when to do so again."""
-        now_s = self._clock.monotonic_s()
-        wanted = self.units.wanted()
+        self._turns += 1
+        turn, now_s = self._turns, self._clock.monotonic_s()
+        # All that is read is read before the plan is taken over: the store may fail here.
+        wanted, keys = self.units.wanted(), self.units.keys()
         plan = make_plan(self._world, wanted, self._limits, now_s)
-        apply_plan(self._world, plan)
-        self.units.purge(plan.purge)
+        apply_plan(self._world, plan, now_s)
+        self._purge(plan, now_s)
         routes = make_routes(self._world, wanted, self._settings, now_s)
-        await self._publisher.publish(routes, self.units.keys())
+        await self._publisher.publish(routes, keys)
+        self._published_turn = turn
+        published, self._published = self._published, anyio.Event()
+        published.set()
         for order in plan.orders:
             await self.links.send(order)
         return plan.due_s
+
+    def _purge(self, plan: Plan, now_s: float) -> None:
+        try:
+            self.units.purge(plan.purge)
+        except StoreError as error:
+            # They go later; the rest of the plan has been taken over and must be carried out.
+            log.warning("deleted units are not purged yet problem=%s", error)
+            plan.note_due(now_s + _STORE_RETRY_S)
 
     async def _wait(self, due_s: float | None) -> None:
         if due_s is None:
@@ -141,6 +166,7 @@ class _Control:
         try:
             async for load in channel:
                 self._world.set_load(gateway, load)
+                self._publisher.taken(gateway, load.table_version)
                 self.wake()
         except WireError as error:
             log.warning("link to a gateway broke error=%s", error)
@@ -149,12 +175,35 @@ class _Control:
             self._world.forget_gateway(gateway)
             self.wake()
 
+    async def settle(self) -> None:
+        """Return when what was changed until now is true at every gateway, or after a second."""
+        if not self._publisher.gateway_count:
+            return
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._give_up, self._clock.monotonic_s() + _SETTLE_S, group)
+            turn = self._turns + 1  # the one under way may have read the store before the change
+            while self._published_turn < turn:
+                await self._published.wait()
+            await self._publisher.wait_taken()
+            group.cancel_scope.cancel()
+
+    async def _give_up(self, when_s: float, group: anyio.abc.TaskGroup) -> None:
+        await self._clock.sleep_until(when_s)
+        log.warning(
+            "a change was answered before every gateway had taken it after_s=%g version=%d "
+            "not_taken=%d",
+            _SETTLE_S,
+            self._publisher.version,
+            self._publisher.not_taken(self._publisher.version),
+        )
+        group.cancel_scope.cancel()
+
     def platform_status(self) -> dict[str, object]:
         """What `GET /api/v1/status` tells, besides the units."""
         paths = {unit.host: str(unit.model.path) for unit in self.units.wanted() if unit.model}
         return {
             "started_s": self._started_s,
-            "uptime_s": round(self._clock.unix_s() - self._started_s, 3),
+            "uptime_s": round(self._clock.monotonic_s() - self._start_s, 3),
             "table_version": self._publisher.version,
             "gateways": self._publisher.gateway_count,
             "node_connected": self._world.node_connected,

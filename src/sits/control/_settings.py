@@ -21,6 +21,7 @@ class Settings:
         hold_s: seconds that a request may wait for an instance.
         queue_limit: how many requests of a unit may wait at one gateway.
         drain_s: seconds that a stopping instance's requests get to finish.
+        start_s: seconds that an instance may take to come up.
     """
 
     home: str
@@ -33,10 +34,11 @@ class Settings:
     hold_s: float = 30.0
     queue_limit: int = 64
     drain_s: float = 10.0
+    start_s: float = 60.0
 
     def __post_init__(self) -> None:
         """Check what a type cannot say."""
-        for name in ("idle_s", "hold_s", "queue_limit"):
+        for name in ("idle_s", "hold_s", "queue_limit", "start_s"):
             if not getattr(self, name) > 0:
                 raise SettingsError(f"{name} is {getattr(self, name)}; expected more than 0")
         if not self.drain_s >= 0:

@@ -1,7 +1,8 @@
 """What gateways are told: the whole routing table, each time that it changes.
 
 Invariants: versions increase, also over restarts (the high bits count control's starts); only
-ready instances are in it; a unit at zero instances is in it, since its endpoint stays.
+ready instances are in it; a unit at zero instances is in it, since its endpoint stays. A table
+that was sent is true at a gateway when the gateway says so: `wait_taken` waits for that.
 """
 
 from collections.abc import Iterable
@@ -58,6 +59,8 @@ class Publisher:
     def __init__(self, epoch: int) -> None:
         self._table = Table(epoch << _EPOCH_BITS, (), ())
         self._gateways: dict[int, Channel[Load]] = {}
+        self._taken: dict[int, int] = {}
+        self._progress = anyio.Event()
         self._next_gateway = 0
 
     @property
@@ -81,6 +84,29 @@ class Publisher:
     def leave(self, gateway: int) -> None:
         """Forget a gateway. Idempotent."""
         self._gateways.pop(gateway, None)
+        self._taken.pop(gateway, None)
+        self._note_progress()
+
+    def taken(self, gateway: int, version: int) -> None:
+        """Note the version of the table which a gateway has taken."""
+        # One that was not published here is of a store that is no more.
+        if gateway in self._gateways and version <= self._table.version:
+            self._taken[gateway] = version
+            self._note_progress()
+
+    def not_taken(self, version: int) -> int:
+        """Return how many gateways have not taken this version of the table yet."""
+        return sum(self._taken.get(gateway, 0) < version for gateway in self._gateways)
+
+    async def wait_taken(self) -> None:
+        """Wait until every gateway that is connected has taken the table of now."""
+        version = self._table.version
+        while self.not_taken(version):
+            await self._progress.wait()
+
+    def _note_progress(self) -> None:
+        progress, self._progress = self._progress, anyio.Event()
+        progress.set()
 
     async def publish(self, units: tuple[UnitRoute, ...], keys: Iterable[KeyEntry]) -> bool:
         """Send a new table, if it says anything new, and return whether it did.

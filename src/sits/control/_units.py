@@ -12,6 +12,7 @@ from sits.control._settings import Settings
 from sits.control._status import unit_status
 from sits.control._world import UnitKey, World
 from sits.models import ModelError, ModelFile
+from sits.sandbox import SandboxError, check_prompt
 from sits.spec import (
     Loaded,
     ModelReference,
@@ -85,11 +86,12 @@ class Units:
         """Make a unit wanted, or say what would be.
 
         Raises:
-            SpecError: its prompt lies in a file that was not put in.
+            SpecError: its prompt lies in a file that was not put in, or is no template.
             ModelError: its model cannot be run here.
         """
         unit = loaded.unit
         _check_inlined(unit)
+        _check_template(unit)
         model = self._resolve(unit.model, home=Path(self._settings.home))
         now_s = self._clock.unix_s()
         if dry_run:
@@ -182,3 +184,16 @@ def _check_inlined(unit: Unit) -> None:
             "as `template`: deploy with `sits iu deploy`, which puts it in",
             field="prompt.file",
         )
+
+
+def _check_template(unit: Unit) -> None:
+    # Else the unit would be Ready, and every request would be refused.
+    if unit.prompt is None or unit.prompt.template is None:
+        return
+    try:
+        check_prompt(unit.prompt.template)
+    except SandboxError as error:
+        raise SpecError(
+            f"{str(error).rstrip('.')}; expected a Jinja2 template: mend it and deploy again",
+            field="prompt.template",
+        ) from error

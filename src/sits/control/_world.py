@@ -46,13 +46,22 @@ class TrackedHost:
 
 @dataclass
 class TrackedInstance:
-    """An instance that was asked for."""
+    """An instance that was asked for.
+
+    Attributes:
+        told_s: when it was last told to start or to stop.
+        drain_s: how long it then had for its running requests.
+        stops: how often it was told to stop.
+    """
 
     name: str
     tenant: str
     unit: str
     host: str
     value: Instance | None = None
+    told_s: float = 0.0
+    drain_s: float = 0.0
+    stops: int = 0
     life: Lifecycle[State, Event] = field(
         default_factory=lambda: Lifecycle(TRANSITIONS, State.STARTING)
     )
@@ -62,6 +71,13 @@ class TrackedInstance:
         """What the policy is shown of it."""
         capacity = self.value.capacity if self.value else 0
         return InstanceView(self.name, Phase(str(self.life.state)), capacity)
+
+    def stop(self, drain_s: float, now_s: float) -> None:
+        """Note that it is told to stop, for the first time or again."""
+        if self.life.state is not State.DRAINING:
+            self.life.advance(Event.STOP)
+        self.told_s, self.drain_s = now_s, drain_s
+        self.stops += 1
 
 
 class World:

@@ -6,6 +6,7 @@ would survive `kill -9` only); foreign keys on; five seconds of patience with an
 lock (a backup, say). Transactions begin IMMEDIATE, so that a lock is met at their start.
 """
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,12 @@ from sqlalchemy import Connection, Engine, create_engine, event, inspect, select
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import StaticPool
 
-from sits.store._errors import StoreError
+from sits.store._errors import StoreError, full_store, to_store_error
 from sits.store._store import Store
 from sits.store._tables import SCHEMA_VERSION, meta, metadata
 
 _BUSY_TIMEOUT_MS = 5000
 _PRAGMAS = (
-    f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}",
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
@@ -34,7 +34,7 @@ def open_store(path: Path) -> Store:
 
     Raises:
         StoreError: it cannot be opened, is damaged, is something else, or is of a newer
-            version.
+            version; StoreFull and StoreUnavailable where that may pass.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -42,6 +42,8 @@ def open_store(path: Path) -> Store:
         os.fchmod(descriptor, 0o600)
         os.close(descriptor)
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise full_store(path) from error
         raise StoreError(
             f"the store {path} cannot be opened: {error.strerror}; make the directory writable "
             "for this user, or set SITS_HOME to another"
@@ -51,14 +53,11 @@ def open_store(path: Path) -> Store:
         _prepare(engine, path)
     except DatabaseError as error:
         engine.dispose()
-        raise StoreError(
-            f"the store {path} cannot be read: {error.orig}; move it away to begin anew, or put "
-            "a copy in its place"
-        ) from error
+        raise to_store_error(error, path) from error
     except StoreError:
         engine.dispose()
         raise
-    return Store(engine)
+    return Store(engine, path)
 
 
 def _make_engine(path: Path) -> Engine:
@@ -68,6 +67,7 @@ def _make_engine(path: Path) -> Engine:
     @event.listens_for(engine, "connect")
     def set_up(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # we begin transactions ourselves
+        connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
         for pragma in _PRAGMAS:
             connection.execute(pragma)
 

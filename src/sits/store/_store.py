@@ -1,16 +1,20 @@
 """The store's methods, each one transaction.
 
 Invariants: a revision is never changed or removed; a unit points at a revision that is there;
-a key is never un-revoked. Not for several threads at once.
+a key is never un-revoked. Every method may raise `StoreFull` or `StoreUnavailable`, and has then
+changed nothing. Not for several threads at once.
 """
 
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, RowMapping, Select, select
+from sqlalchemy import Connection, Engine, RowMapping, Select, select
 from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DatabaseError, IntegrityError
 
-from sits.store._errors import StoreError
+from sits.store._errors import StoreError, to_store_error
 from sits.store._records import KeyEntry, PutResult, RevisionRecord, UnitRecord
 from sits.store._tables import keys, meta, revisions, units
 
@@ -18,8 +22,9 @@ from sits.store._tables import keys, meta, revisions, units
 class Store:
     """The platform's durable records. Made by `open_store`."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, path: Path) -> None:
         self._engine = engine
+        self._path = path
 
     def close(self) -> None:
         """Close the database. The store is of no further use."""
@@ -27,7 +32,7 @@ class Store:
 
     def next_epoch(self) -> int:
         """Return a number that no earlier call, in this life or an earlier one, gave."""
-        with self._engine.begin() as connection:
+        with self._transaction() as connection:
             return int(
                 connection.execute(
                     insert(meta)
@@ -39,13 +44,28 @@ class Store:
                 ).scalar_one()
             )
 
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        """Do the block whole or not at all, and say in our words what fails.
+
+        Raises:
+            StoreError: the database refuses; StoreFull and StoreUnavailable where that may pass.
+        """
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except IntegrityError:
+            raise  # what it means, its method knows
+        except DatabaseError as error:
+            raise to_store_error(error, self._path) from error
+
     # units
 
     def put_unit(
         self, tenant: str, name: str, *, revision: str, spec_json: str, now_s: float
     ) -> PutResult:
         """Make this revision the unit's current one; a deletion that is under way is undone."""
-        with self._engine.begin() as connection:
+        with self._transaction() as connection:
             connection.execute(
                 insert(revisions)
                 .values(
@@ -76,19 +96,19 @@ class Store:
 
     def unit(self, tenant: str, name: str) -> UnitRecord | None:
         """Return a unit, also one that is being deleted."""
-        with self._engine.begin() as connection:
+        with self._transaction() as connection:
             row = connection.execute(_select_unit(tenant, name)).mappings().one_or_none()
         return None if row is None else _unit(row)
 
     def units(self) -> tuple[UnitRecord, ...]:
         """Return all units of all tenants, by tenant and name."""
         query = _select_units().order_by(units.c.tenant, units.c.name)
-        with self._engine.begin() as connection:
+        with self._transaction() as connection:
             return tuple(_unit(row) for row in connection.execute(query).mappings())
 
     def delete_unit(self, tenant: str, name: str, now_s: float) -> bool:
         """Mark a unit as to be deleted. Returns whether there was one that was not."""
-        with self._engine.begin() as connection:
+        with self._transaction() as connection:
             result = connection.execute(
                 units.update()
                 .where(units.c.tenant == tenant, units.c.name == name)
@@ -99,7 +119,7 @@ class Store:
 
     def purge_unit(self, tenant: str, name: str) -> bool:
         """Remove a unit that is marked as to be deleted. Returns whether it was there."""
-        with self._engine.begin() as connection:
+        with self._transaction() as connection:
             result = connection.execute(
                 units.delete()
                 .where(units.c.tenant == tenant, units.c.name == name)
@@ -114,7 +134,7 @@ class Store:
             .where(revisions.c.tenant == tenant, revisions.c.name == name)
             .order_by(revisions.c.created_s, revisions.c.revision)
         )
-        with self._engine.begin() as connection:
+        with self._transaction() as connection:
             rows = connection.execute(query).mappings().all()
         return tuple(RevisionRecord(**row) for row in rows)
 
@@ -127,7 +147,7 @@ class Store:
             StoreError: there is a key with this id.
         """
         try:
-            with self._engine.begin() as connection:
+            with self._transaction() as connection:
                 if alone:
                     connection.execute(
                         keys.update()
@@ -143,7 +163,7 @@ class Store:
 
     def revoke_key(self, key_id: str, now_s: float) -> bool:
         """Revoke a key for ever. Returns whether there was one in force."""
-        with self._engine.begin() as connection:
+        with self._transaction() as connection:
             result = connection.execute(
                 keys.update()
                 .where(keys.c.key_id == key_id, keys.c.revoked_s.is_(None))
@@ -154,14 +174,14 @@ class Store:
     def key(self, key_id: str) -> KeyEntry | None:
         """Return a key, also a revoked one."""
         query = select(keys).where(keys.c.key_id == key_id)
-        with self._engine.begin() as connection:
+        with self._transaction() as connection:
             row = connection.execute(query).mappings().one_or_none()
         return None if row is None else KeyEntry(**row)
 
     def keys_in_force(self) -> tuple[KeyEntry, ...]:
         """Return all keys that are not revoked, by id."""
         query = select(keys).where(keys.c.revoked_s.is_(None)).order_by(keys.c.key_id)
-        with self._engine.begin() as connection:
+        with self._transaction() as connection:
             return tuple(KeyEntry(**row) for row in connection.execute(query).mappings())
 
 

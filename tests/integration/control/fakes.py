@@ -53,13 +53,14 @@ class VirtualClock:
 
     def __init__(self) -> None:
         self.now_s = 1000.0
+        self.unix_offset_s = 1_800_000_000.0
         self._moved = anyio.Event()
 
     def monotonic_s(self) -> float:
         return self.now_s
 
     def unix_s(self) -> float:
-        return 1_800_000_000.0 + self.now_s
+        return self.unix_offset_s + self.now_s
 
     async def sleep_until(self, when_s: float) -> None:
         while self.now_s < when_s:
@@ -94,12 +95,13 @@ class Record:
 
 @dataclass
 class FakeHost:
-    """Makes everything at once, unless it is told to hold starts or to fail them."""
+    """Makes everything at once, unless it is told to hold, fail or ignore some of it."""
 
     record: Record
     directory: Path
     hold_starts: bool = False
     fail_starts: bool = False
+    ignore_stops: bool = False
     channels: list[Channel[Any]] = field(default_factory=list)
     templates: list[str] = field(default_factory=list)
     orders: dict[str, StartInstance] = field(default_factory=dict)
@@ -122,7 +124,7 @@ class FakeHost:
                         await channel.send(InstanceGone(name, "start_failed", "no memory"))
                     elif not self.hold_starts:
                         await self.finish_start(name)
-                case StopInstance(instance=name):
+                case StopInstance(instance=name) if not self.ignore_stops:
                     self.running.pop(name, None)
                     await channel.send(InstanceGone(name, "stopped", ""))
 
@@ -188,19 +190,33 @@ class FakeNode:
 
 
 class FakeGateway:
-    """Records the tables that it is sent; says what load it is told to."""
+    """Records the tables that it is sent and acknowledges them; says what load it is told to."""
 
     def __init__(self, channel: Channel[Table], record: Record) -> None:
+        self.acknowledges = True
         self._channel = channel
         self._record = record
+        self._load = Load(())
 
     async def read(self) -> None:
         async with self._channel:
             async for table in self._channel:
                 self._record.add(table)
+                if self.acknowledges:
+                    with contextlib.suppress(anyio.ClosedResourceError):  # it has left
+                        await self.acknowledge()
+
+    async def acknowledge(self, version: int | None = None) -> None:
+        newest = self._record.of(Table)[-1].version
+        await self._send(Load(self._load.units, newest if version is None else version))
 
     async def say(self, waiting: int = 0, running: int = 0, unit: str = "chat") -> None:
-        await self._channel.send(Load((UnitLoad("default", unit, waiting, running),)))
+        units = (UnitLoad("default", unit, waiting, running),)
+        await self._send(Load(units, self._load.table_version))
+
+    async def _send(self, load: Load) -> None:
+        self._load = load
+        await self._channel.send(load)
 
     async def leave(self) -> None:
         await self._channel.aclose()

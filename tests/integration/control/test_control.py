@@ -4,8 +4,12 @@ import stat
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
+import anyio
+import anyio.abc
+import httpx2
 import pytest
 
+from sits.store import Store, StoreFull, StoreUnavailable, UnitRecord
 from sits.wire import (
     OpenTemplate,
     StartHost,
@@ -14,7 +18,7 @@ from sits.wire import (
     StopInstance,
     Table,
 )
-from tests.integration.control.fakes import Platform, platform, short_directory
+from tests.integration.control.fakes import FakeGateway, Platform, platform, short_directory
 
 pytestmark = pytest.mark.anyio
 
@@ -62,6 +66,100 @@ async def test_a_unit_at_zero_is_routed_with_its_prompt_and_without_instances(
     assert (route.system, route.template) == ("Be brief.", "{{ q }}")
     assert (route.instances, route.refusal) == ((), None)
     assert (route.tenant, route.model) == ("default", "builtin://small")
+
+
+@pytest.fixture
+async def group() -> AsyncIterator[anyio.abc.TaskGroup]:
+    async with anyio.create_task_group() as group:
+        yield group
+
+
+class Asked:
+    """A request of the API that may take a while."""
+
+    def __init__(self, running: Platform, group: anyio.abc.TaskGroup, method: str) -> None:
+        self.status = 0
+        self._running = running
+        group.start_soon(self._ask, method)
+
+    async def _ask(self, method: str) -> None:
+        answer: httpx2.Response
+        if method == "POST":
+            answer = await self._running.deploy(prompt="new {{ q }}")
+        else:
+            answer = await self._running.api.delete("/api/v1/units/chat")
+        self.status = answer.status_code
+        self._running.record.add("answered")
+
+
+async def is_at(running: Platform, gateway: FakeGateway, template: str | None) -> None:
+    """Wait until the gateway was sent this template, and control had time to answer."""
+
+    def arrived() -> bool:
+        route = gateway.route()
+        return (route.template if route else None) == template
+
+    await running.record.until(arrived)
+    for _ in range(3):
+        await running.api.get("/api/v1/status")
+
+
+@pytest.mark.parametrize(
+    ("deployed_before", "method", "template", "status"),
+    [
+        (False, "POST", "new {{ q }}", 201),
+        (True, "POST", "new {{ q }}", 200),
+        (True, "DELETE", None, 200),
+    ],
+)
+async def test_a_change_is_answered_when_every_gateway_has_taken_it(
+    running: Platform,
+    group: anyio.abc.TaskGroup,
+    deployed_before: bool,
+    method: str,
+    template: str | None,
+    status: int,
+) -> None:
+    await running.gateway()
+    gateway = await running.gateway()
+    if deployed_before:
+        await running.deploy(prompt="old {{ q }}")
+    gateway.acknowledges = False
+    asked = Asked(running, group, method)
+    await is_at(running, gateway, template)
+    await gateway.say(waiting=0)  # what it says while it has the former table only
+    await gateway.acknowledge(1 << 60)  # nor is a table meant that was never published
+    await is_at(running, gateway, template)
+    assert asked.status == 0
+    await gateway.acknowledge()
+    await running.record.until(lambda: asked.status == status)
+
+
+async def test_a_gateway_that_never_takes_a_change_delays_its_answer_by_a_second(
+    running: Platform, group: anyio.abc.TaskGroup, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway = await running.gateway()
+    gateway.acknowledges = False
+    asked = Asked(running, group, "POST")
+    await is_at(running, gateway, "new {{ q }}")
+    running.clock.advance(0.9)
+    await is_at(running, gateway, "new {{ q }}")
+    assert asked.status == 0
+    running.clock.advance(0.2)
+    await running.record.until(lambda: asked.status == 201)
+    assert "answered before every gateway had taken it" in caplog.text
+
+
+async def test_a_gateway_that_leaves_is_not_waited_for(
+    running: Platform, group: anyio.abc.TaskGroup
+) -> None:
+    gateway = await running.gateway()
+    gateway.acknowledges = False
+    asked = Asked(running, group, "POST")
+    await is_at(running, gateway, "new {{ q }}")
+    assert asked.status == 0
+    await gateway.leave()
+    await running.record.until(lambda: asked.status == 201)
 
 
 async def test_demand_at_zero_starts_one_instance_and_idleness_stops_it(
@@ -127,7 +225,7 @@ async def test_max_instances_hold_while_one_is_stuck_starting(running: Platform)
     await running.record.until(lambda: bool(running.record.of(StartInstance)))
     await gateway.say(waiting=60)
     for _ in range(3):
-        running.clock.advance(100)
+        running.clock.advance(15)  # together less than a start may take
         await running.api.get("/api/v1/units/chat")
     assert len(running.record.of(StartInstance)) == 1
 
@@ -258,3 +356,90 @@ async def test_only_the_owner_can_reach_the_api(running: Platform) -> None:
     assert mode_of(Path(running.settings.api_socket).parent) == 0o700
     assert mode_of(Path(running.settings.api_socket)) == 0o600
     assert mode_of(Path(running.settings.control_socket)) == 0o600
+
+
+async def test_the_api_names_no_server_and_leaves_the_date_to_the_gateway(
+    running: Platform,
+) -> None:
+    answer = await running.api.get("/api/v1/status")
+    assert not {"date", "server"} & answer.headers.keys()
+
+
+async def test_the_uptime_does_not_follow_the_wall_clock(running: Platform) -> None:
+    running.clock.advance(5.0)
+    running.clock.unix_offset_s -= 3600.0
+    shown = (await running.api.get("/api/v1/status")).json()
+    assert shown["uptime_s"] == 5.0
+    assert shown["started_s"] == 1_800_001_000.0
+
+
+async def test_a_host_whose_instance_does_not_end_is_replaced(running: Platform) -> None:
+    gateway = await running.gateway()
+    await running.deploy()
+    await gateway.say(running=1)
+    await running.record.until(lambda: len(gateway.serving()) == 1)
+    (hung,) = gateway.serving()
+    running.host().ignore_stops = True
+    await gateway.say()
+    await running.api.get("/api/v1/units/chat")
+    for seconds, stops in ((61.0, 1), (15.1, 2)):
+        running.clock.advance(seconds)
+        await running.record.until(
+            lambda stops=stops: len(running.record.of(StopInstance)) == stops  # type: ignore[misc]
+        )
+        await running.api.get("/api/v1/units/chat")
+    running.clock.advance(5.1)
+    await running.record.until(lambda: len(running.record.of(StopHost)) == 1)
+    await gateway.say(waiting=1)
+    await running.api.get("/api/v1/units/chat")
+    running.clock.advance(1.0)
+    await running.record.until(lambda: len(gateway.serving()) == 1)
+    assert gateway.serving() != [hung]
+
+
+async def test_control_outlives_a_store_that_fails_for_a_while(
+    running: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = await running.gateway()
+    await running.deploy()
+    failures = []
+
+    def fail(_store: Store, _tenant: str, _name: str) -> bool:
+        failures.append("purge")
+        running.record.add("purge failed")
+        raise StoreFull("the store is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "purge_unit", fail)
+        await running.api.delete("/api/v1/units/chat")
+        await running.record.until(lambda: bool(failures))
+        await running.record.until(lambda: bool(running.record.of(StopHost)))
+    assert gateway.route() is None
+    running.clock.advance(1.1)
+    with anyio.fail_after(5):
+        while (await running.api.get("/api/v1/units/chat")).status_code != 404:
+            pass
+
+
+async def test_the_loop_tries_again_when_the_store_cannot_be_read(
+    running: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = await running.gateway()
+    await running.deploy()
+
+    def fail(_store: Store) -> tuple[UnitRecord, ...]:
+        running.record.add("read failed")
+        raise StoreUnavailable("the store is locked")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "units", fail)
+        answer = await running.deploy(prompt="{{ q }}")
+        assert answer.status_code == 503
+        assert answer.json()["error"]["code"] == "store_unavailable"
+        assert answer.headers["retry-after"] == "1"
+        await gateway.say(waiting=1)
+        await running.record.until(lambda: running.record.entries.count("read failed") >= 2)
+    running.clock.advance(1.1)
+    await running.record.until(
+        lambda: (route := gateway.route()) is not None and route.template == "{{ q }}"
+    )

@@ -16,6 +16,7 @@ from sits.wire import HostReady, Instance, InstanceReady, Load, Tier, UnitLoad
 
 IDLE_S = 60.0
 DRAIN_S = 10.0
+START_S = 40.0
 CAPACITY = 4
 
 
@@ -63,7 +64,8 @@ class Scene:
         self.world.node_up()
         self.wanted = list(wanted)
         self.now_s = 0.0
-        self.limits = Limits(IDLE_S, DRAIN_S, lambda unit: f"{unit}-{next(counter)}")
+        self.due_s: float | None = None
+        self.limits = Limits(IDLE_S, DRAIN_S, START_S, lambda unit: f"{unit}-{next(counter)}")
 
     def plan(self) -> Plan:
         return make_plan(self.world, self.wanted, self.limits, self.now_s)
@@ -71,7 +73,8 @@ class Scene:
     def turn(self) -> list[Order]:
         """Plan, take the plan over, and return its orders."""
         plan = self.plan()
-        apply_plan(self.world, plan)
+        apply_plan(self.world, plan, self.now_s)
+        self.due_s = plan.due_s
         return plan.orders
 
     def turn_words(self) -> list[str]:

@@ -1,5 +1,6 @@
 """The API over a store and a world, without processes or sockets."""
 
+import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from sits.control._units import Units
 from sits.control._world import World
 from sits.models import ModelError, ModelFile
 from sits.spec import ModelReference
-from sits.store import open_store
+from sits.store import Store, open_store
 from tests.unit.control.builders import make_settings
+from tests.unit.store.faults import fill, make_room
 
 pytestmark = pytest.mark.anyio
 
@@ -30,17 +32,27 @@ def resolve(reference: ModelReference, *, home: Path) -> ModelFile:
     return ModelFile(Path("/models/small.gguf"), "small", 1)
 
 
-@pytest.fixture
-async def api(tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
+async def settle() -> None:
+    """There is no gateway that would have to take anything."""
+
+
+@contextlib.asynccontextmanager
+async def api_over(tmp_path: Path) -> AsyncIterator[tuple[httpx2.AsyncClient, Store]]:
     store = open_store(tmp_path / "sits.db")
     units = Units(
         store, World(), SystemClock(), resolve, settings=make_settings(), wake=lambda: None
     )
-    app = make_app(units, lambda: {"hosts": []})
+    app = make_app(units, lambda: {"hosts": []}, settle)
     transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
     async with httpx2.AsyncClient(transport=transport, base_url="http://control") as client:
-        yield client
+        yield client, store
     store.close()
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
+    async with api_over(tmp_path) as (client, _store):
+        yield client
 
 
 async def post(
@@ -123,6 +135,22 @@ async def test_tenants_do_not_see_each_others_units(api: httpx2.AsyncClient) -> 
             None,
             "use builtin://small",
         ),
+        (
+            CHAT + 'prompt: "one\\n{{ question"\n',
+            422,
+            "invalid_unit",
+            "prompt.template",
+            "prompt.template: the unit's prompt template, line 2",
+        ),
+        (CHAT + "prompt: '{{ a | nope }}'\n", 422, "invalid_unit", "prompt.template", "nope"),
+        (CHAT + "prompt: '{% if a %}'\n", 422, "invalid_unit", "prompt.template", "endif"),
+        (
+            CHAT + f"prompt: {'x' * (256 * 1024 + 1)}\n",
+            422,
+            "invalid_unit",
+            "prompt.template",
+            "262145 characters",
+        ),
         ("x" * (2 * 1024 * 1024 + 1), 413, "body_too_large", None, "send one unit"),
     ],
 )
@@ -134,12 +162,13 @@ async def test_what_cannot_be_deployed_is_refused_with_what_to_do(
     param: str | None,
     words: str,
 ) -> None:
-    answer = await post(api, text)
-    assert answer.status_code == status
-    found = error(answer)
-    assert (found["code"], found["param"]) == (code, param)
-    assert found["type"] == "invalid_request_error"
-    assert words in found["message"]
+    for query in ("", "?dry_run=true"):
+        answer = await post(api, text, query)
+        assert answer.status_code == status
+        found = error(answer)
+        assert (found["code"], found["param"]) == (code, param)
+        assert found["type"] == "invalid_request_error"
+        assert words in found["message"]
     assert (await api.get("/api/v1/units")).json() == {"units": []}
 
 
@@ -149,15 +178,32 @@ async def test_errors_of_routes_and_methods_have_the_same_form(api: httpx2.Async
     absent = await api.get("/api/v1/units/absent")
     bad = await api.post("/api/v1/units?dry_run=maybe", content=CHAT)
     tenant = await api.get("/api/v1/units", headers={"x-sits-tenant": "../x"})
-    answers = (missing, wrong, absent, bad, tenant)
-    assert [answer.status_code for answer in answers] == [404, 405, 404, 400, 400]
+    # No redirect: it would name the socket's own host, which no client can reach.
+    slash = await api.get("/api/v1/units/")
+    answers = (missing, wrong, absent, bad, tenant, slash)
+    assert [answer.status_code for answer in answers] == [404, 405, 404, 400, 400, 404]
     assert [error(answer)["code"] for answer in answers] == [
         "not_found",
         "method_not_allowed",
         "unit_not_found",
         "invalid_request",
         "invalid_request",
+        "not_found",
     ]
+
+
+async def test_a_full_disk_is_said_and_nothing_of_the_deploy_is_kept(tmp_path: Path) -> None:
+    async with api_over(tmp_path) as (api, store):
+        fill(store)
+        answer = await post(api, CHAT + f"prompt: {'x' * 100_000}\n")
+        assert answer.status_code == 507
+        assert error(answer)["code"] == "store_full"
+        assert error(answer)["type"] == "server_error"
+        assert str(tmp_path / "sits.db") in error(answer)["message"]
+        assert answer.headers["retry-after"] == "1"
+        assert (await api.get("/api/v1/units")).json() == {"units": []}
+        make_room(store)
+        assert (await post(api, CHAT)).status_code == 201
 
 
 async def test_a_bug_is_answered_without_its_details(api: httpx2.AsyncClient) -> None:

@@ -1,5 +1,6 @@
 """The local key: made, kept, known to the store, readable by its owner alone."""
 
+import errno
 import logging
 import stat
 from collections.abc import Iterator
@@ -119,3 +120,19 @@ def test_a_start_that_was_killed_while_writing_leaves_nothing_in_the_way(
     (tmp_path / ".key.new").write_text("sk-sits-half")
     ensure_local_key(store, tmp_path, 1.0)
     assert is_in_force(store, key_text(tmp_path))
+
+
+def test_a_key_that_cannot_be_written_is_said_and_made_by_the_next_start(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sits.control._keys.os.fsync", full)
+        with pytest.raises(KeyFileError, match="No space left on device; free some space"):
+            ensure_local_key(store, tmp_path, 1.0)
+    assert not (tmp_path / "key").exists()
+    ensure_local_key(store, tmp_path, 2.0)
+    assert is_in_force(store, key_text(tmp_path))
+    assert len(store.keys_in_force()) == 1

@@ -1,5 +1,8 @@
 """The store on disk: how it is made, and what it refuses to open."""
 
+import contextlib
+import errno
+import resource
 import sqlite3
 import stat
 from collections.abc import Iterator
@@ -7,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sits.store import KeyEntry, Store, StoreError, open_store
+from sits.store import KeyEntry, Store, StoreError, StoreFull, StoreUnavailable, open_store
+from tests.unit.store.faults import fill, lose_patience, make_read_only, make_room, make_writable
 
 
 @pytest.fixture
@@ -183,3 +187,100 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="SITS_HOME"):
         open_store(tmp_path / "file" / "sits.db")
+
+
+BIG = "x" * 100_000
+
+
+def put_big(store: Store) -> None:
+    store.put_unit("t", "big", revision="r1", spec_json=BIG, now_s=1.0)
+
+
+@contextlib.contextmanager
+def files_cannot_grow() -> Iterator[None]:
+    """Have every write past a file's size fail with an I/O error, as on a broken disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextlib.contextmanager
+def held_lock(path: Path) -> Iterator[None]:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+
+
+def test_a_full_disk_is_named_and_keeps_nothing_of_what_was_written(
+    store: Store, path: Path
+) -> None:
+    put(store, "r1")
+    fill(store)
+    with pytest.raises(StoreFull, match="disk is full") as caught:
+        put_big(store)
+    assert str(path) in str(caught.value)
+    assert (caught.value.http_status, caught.value.retryable) == (507, True)
+    assert [unit.name for unit in store.units()] == ["chat"]
+    assert store.revisions("t", "big") == ()
+    make_room(store)
+    put_big(store)
+    assert [unit.name for unit in store.units()] == ["big", "chat"]
+
+
+def test_a_store_that_cannot_be_written_is_named(store: Store, path: Path) -> None:
+    make_read_only(store)
+    with pytest.raises(StoreUnavailable, match="cannot be written") as caught:
+        put(store, "r1")
+    assert str(path) in str(caught.value)
+    assert (caught.value.http_status, caught.value.retryable) == (503, True)
+    make_writable(store)
+    assert store.units() == ()
+
+
+def test_an_error_of_the_disk_keeps_nothing_and_passes(store: Store, path: Path) -> None:
+    put(store, "r1")
+    with files_cannot_grow(), pytest.raises(StoreUnavailable) as caught:
+        put_big(store)
+    assert str(path) in str(caught.value)
+    assert "I/O error" in str(caught.value)
+    assert store.revisions("t", "big") == ()
+    put_big(store)
+    assert store.revisions("t", "big") != ()
+
+
+def test_a_lock_that_another_process_holds_is_named(store: Store, path: Path) -> None:
+    lose_patience(store)
+    with held_lock(path):
+        for ask in (
+            lambda: put(store, "r1"),
+            lambda: store.add_key(KeyEntry("k1", "h1", "t", "local", 1.0)),
+            store.units,
+            store.next_epoch,
+        ):
+            with pytest.raises(StoreUnavailable, match="locked"):
+                ask()
+    put(store, "r1")
+
+
+def test_no_passing_fault_tells_to_move_the_store_away_when_it_opens(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_store(path).close()
+    monkeypatch.setattr("sits.store._open._BUSY_TIMEOUT_MS", 0)
+    with held_lock(path), pytest.raises(StoreUnavailable, match="locked") as caught:
+        open_store(path)
+    assert "move it away" not in str(caught.value)
+
+
+def test_a_disk_too_full_to_make_the_store_is_said(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_args: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("sits.store._open.os.open", full)
+    with pytest.raises(StoreFull, match="free some space"):
+        open_store(path)
