@@ -94,7 +94,7 @@ class _Control:
         self._world = World()
         epoch = store.next_epoch()
         self._publisher = Publisher(epoch)
-        self._limits = Limits(settings.idle_s, settings.drain_s, settings.start_s, Names(epoch))
+        self._limits = Limits(settings.idle_s, settings.instance_drain_s, settings.start_s, Names(epoch))
         self._event = anyio.Event()
         self._turns = 0
         self._published_turn = 0

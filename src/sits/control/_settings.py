@@ -20,7 +20,7 @@ class Settings:
         idle_s: seconds without a request after which a unit scales down.
         hold_s: seconds that a request may wait for an instance.
         queue_limit: how many requests of a unit may wait at one gateway.
-        drain_s: seconds that a stopping instance's requests get to finish.
+        instance_drain_s: seconds that a stopping instance's requests get to finish.
         start_s: seconds that an instance may take to come up.
     """
 
@@ -33,7 +33,7 @@ class Settings:
     idle_s: float = 60.0
     hold_s: float = 30.0
     queue_limit: int = 64
-    drain_s: float = 10.0
+    instance_drain_s: float = 10.0
     start_s: float = 60.0
 
     def __post_init__(self) -> None:
@@ -41,8 +41,8 @@ class Settings:
         for name in ("idle_s", "hold_s", "queue_limit", "start_s"):
             if not getattr(self, name) > 0:
                 raise SettingsError(f"{name} is {getattr(self, name)}; expected more than 0")
-        if not self.drain_s >= 0:
-            raise SettingsError(f"drain_s is {self.drain_s}; expected 0 or more")
+        if not self.instance_drain_s >= 0:
+            raise SettingsError(f"instance_drain_s is {self.instance_drain_s}; expected 0 or more")
         if not self.public_url.startswith(("http://", "https://")):
             raise SettingsError(
                 f"public_url is '{self.public_url}'; expected it to begin with http:// or https://"

@@ -161,6 +161,8 @@ class _Node:
             "public_url": self._settings.public_url or self._node.url,
             "idle_s": self._settings.idle_s,
             "hold_s": self._settings.hold_s,
+            "queue_limit": self._settings.queue_limit,
+            "instance_drain_s": self._settings.instance_drain_s,
         }
         return await ChildProcess.start("control", "sits.control", settings, self._log_dir)
 
@@ -173,6 +175,10 @@ class _Node:
             "listen_fd": descriptor,
             "allowed_hosts": (*_LOOPBACK_NAMES, *_own_names(self._settings)),
             "behind_proxy": self._settings.behind_proxy,
+            "first_byte_s": self._settings.first_byte_s,
+            "idle_s": self._settings.stream_idle_s,
+            "total_s": self._settings.stream_total_s,
+            "max_body_bytes": self._settings.max_body_bytes,
             "drain_s": self._settings.drain_s,
         }
         return await ChildProcess.start(

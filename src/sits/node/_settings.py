@@ -47,7 +47,13 @@ class Settings:
         sequence_tokens: the longest prompt and answer together.
         idle_s: seconds without a request after which a unit goes to its minimum.
         hold_s: seconds that a request may wait for an instance.
+        queue_limit: requests of one unit that may wait at once; the next is answered 429.
+        first_byte_s: seconds from an instance's taking a request to its first piece.
+        stream_idle_s: seconds between two pieces of an answer.
+        stream_total_s: seconds from an answer's first piece to its end.
+        max_body_bytes: the longest body of a request.
         drain_s: seconds that running answers get to finish when the platform stops.
+        instance_drain_s: seconds that they get when one instance stops.
     """
 
     home: Path = field(default_factory=_default_home)
@@ -61,7 +67,13 @@ class Settings:
     sequence_tokens: int = 2048
     idle_s: float = 60.0
     hold_s: float = 30.0
+    queue_limit: int = 64
+    first_byte_s: float = 120.0
+    stream_idle_s: float = 60.0
+    stream_total_s: float = 3600.0
+    max_body_bytes: int = 1024 * 1024
     drain_s: float = 2.0
+    instance_drain_s: float = 10.0
 
     def __post_init__(self) -> None:
         """Check what a type cannot say."""
@@ -81,7 +93,13 @@ class Settings:
             ("sequence_tokens", 64, 1 << 20),
             ("idle_s", 0.1, 1e6),
             ("hold_s", 0.1, 3600),
+            ("queue_limit", 1, 1 << 20),
+            ("first_byte_s", 0.1, 1e6),
+            ("stream_idle_s", 0.1, 1e6),
+            ("stream_total_s", 0.1, 1e6),
+            ("max_body_bytes", 1024, 1 << 24),
             ("drain_s", 0, 3600),
+            ("instance_drain_s", 0, 3600),
         ):
             if not low <= getattr(self, name) <= high:
                 raise SettingsError(

@@ -25,7 +25,13 @@ def test_the_defaults(tmp_path: Path) -> None:
         sequence_tokens=2048,
         idle_s=60.0,
         hold_s=30.0,
+        queue_limit=64,
+        first_byte_s=120.0,
+        stream_idle_s=60.0,
+        stream_total_s=3600.0,
+        max_body_bytes=1048576,
         drain_s=2.0,
+        instance_drain_s=10.0,
     )
 
 
