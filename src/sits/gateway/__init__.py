@@ -5,6 +5,7 @@ It works on with its last routing table while control is away, and holds no stat
 could lose. A request goes down this list, and its answer up:
 
     _server        the parts wired together; start, drain, end
+    _protocol      every connection: how many, how long until there is a request
     _edge          every request: id, Host, key, log line
     _endpoints     paths
     _chat, _query  reading a request into a `Job` (pure; with _body, _fields)

@@ -4,6 +4,7 @@ SIGTERM drains; a second one ends at once.
 """
 
 import logging
+import resource
 import signal
 import sys
 
@@ -12,6 +13,11 @@ import anyio
 from sits.gateway._server import run
 from sits.gateway._settings import Settings
 from sits.observe import run_service
+
+# Links to instances and to control, the log, the event loop's own.
+_OTHER_FILES = 512
+
+log = logging.getLogger(__name__)
 
 
 async def _serve(settings: Settings) -> None:
@@ -30,10 +36,28 @@ async def _watch_signals(stop: anyio.Event, everything: anyio.CancelScope) -> No
             stop.set()
 
 
+def _allow_files(connections: int) -> None:
+    """Let the process have as many files open as its connections need, if it may."""
+    wanted = connections + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < wanted:
+        log.warning(
+            "event=few_files allowed=%d wanted=%d hint='raise the hard limit (ulimit -Hn), or "
+            "lower max_connections'",
+            allowed,
+            wanted,
+        )
+
+
 def _run(settings: Settings) -> None:
     # They log a line for each request that the proxy makes, and for each start and end.
     for name in ("httpx2", "uvicorn"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    _allow_files(settings.max_connections)
     anyio.run(_serve, settings, backend_options={"use_uvloop": True})
 
 

@@ -20,7 +20,7 @@ from sits.gateway._errors import ApiError
 from sits.gateway._inbox import Inbox
 from sits.gateway._pick import pick
 from sits.gateway._workers import WorkerLink
-from sits.wire import FromWorker, Generate, Load, RoutedInstance, Tier, UnitLoad, UnitRoute
+from sits.wire import FromWorker, Generate, RoutedInstance, Tier, UnitLoad, UnitRoute
 
 UnitKey = tuple[str, str]
 """A unit's tenant and name."""
@@ -146,14 +146,12 @@ class Activator:
             unit.waiters.append(waiter)
         return await self._wait(unit, waiter, deadline)
 
-    def load(self) -> Load:
+    def loads(self) -> tuple[UnitLoad, ...]:
         """Return every unit's counts. A unit not named has none."""
-        return Load(
-            tuple(
-                UnitLoad(tenant, name, len(unit.waiters), unit.running)
-                for (tenant, name), unit in self._units.items()
-                if unit.waiters or unit.running
-            )
+        return tuple(
+            UnitLoad(tenant, name, len(unit.waiters), unit.running)
+            for (tenant, name), unit in self._units.items()
+            if unit.waiters or unit.running
         )
 
     def close(self, error: Callable[[], ApiError]) -> None:

@@ -4,6 +4,7 @@ Invariants: whatever bytes come, the result is an object of plain values or a 4x
 in it can be sent on over `wire`: no number beyond 64 bits, no deep nesting, no lone surrogate.
 """
 
+import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -13,7 +14,19 @@ import msgspec
 from sits.gateway._errors import ApiError, invalid
 
 _MAX_DEPTH = 64
+# How deep the decoder itself goes depends on the stack under it: no number of ours.
+_TOO_DEEP = (
+    f"the request's body is nested too deeply to be read; {_MAX_DEPTH} levels are always taken"
+)
+_NOT_UTF8 = "the request's body is not valid UTF-8; encode its text in UTF-8"
+_LONE = (
+    "the request's body holds a lone surrogate, half of a character in an escape from \\ud800 to "
+    "\\udfff, which is no valid Unicode text; send the whole character"
+)
 _MIN_INT, _MAX_INT = -(2**63), 2**63 - 1
+
+# The first half of a surrogate pair without the second, escaped: valid JSON, but no text.
+_LONE_SURROGATE = re.compile(rb"(?<!\\)(?:\\\\)*\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])", re.DOTALL)
 
 _decode = msgspec.json.Decoder().decode
 
@@ -70,13 +83,11 @@ def decode_object(body: bytes) -> dict[str, Any]:
     try:
         value = _decode(body)
     except msgspec.MsgspecError as error:
-        raise invalid(
-            None, f"the request's body is not valid JSON: {error}", "invalid_json"
-        ) from None
+        raise invalid(None, _say_malformed(body, str(error)), "invalid_json") from None
     except UnicodeError:
-        raise invalid(None, "the request's body is not valid UTF-8", "invalid_json") from None
+        raise invalid(None, _NOT_UTF8, "invalid_json") from None
     except RecursionError:
-        raise _too_deep(None) from None
+        raise invalid(None, _TOO_DEEP, "invalid_json") from None
     if not isinstance(value, dict):
         raise invalid(
             None,
@@ -105,7 +116,11 @@ def check_plain(value: object, param: str) -> None:
         if not below:
             return
         level = below
-    raise _too_deep(param)
+    raise invalid(
+        param,
+        f"{param!r} is nested deeper than {_MAX_DEPTH} levels; make it flatter",
+        "invalid_json",
+    )
 
 
 def kind_of(value: object) -> str:
@@ -136,6 +151,10 @@ def _too_long(max_bytes: int) -> ApiError:
     )
 
 
-def _too_deep(param: str | None) -> ApiError:
-    where = f"{param!r}" if param else "the request's body"
-    return invalid(param, f"{where} is nested deeper than {_MAX_DEPTH} levels", "invalid_json")
+def _say_malformed(body: bytes, reason: str) -> str:
+    # The decoder says of half a pair at the end of a text that the body is cut off.
+    if "surrogate" in reason or ("truncated" in reason and _LONE_SURROGATE.search(body)):
+        return _LONE
+    if "UTF-8" in reason:
+        return _NOT_UTF8
+    return f"the request's body is not valid JSON: {reason}"

@@ -50,19 +50,20 @@ _UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {
 }
 
 
-def read_chat(body: dict[str, Any], find: Callable[[str], UnitRoute]) -> Job:
+def read_chat(body: dict[str, Any], find: Callable[[str], UnitRoute], *, max_messages: int) -> Job:
     """Read a chat completion request.
 
     Args:
         body: the request's object.
         find: returns the route of a unit that the caller may use, by its name.
+        max_messages: most messages that are taken.
 
     Raises:
         ApiError: something in it cannot be taken; the message names the field.
     """
     fields = Fields(body)
     unit = find(fields.text("model"))
-    messages = _take_messages(fields)
+    messages = _take_messages(fields, max_messages)
     stream = fields.flag("stream")
     include_usage = _take_stream_options(fields, stream)
     sampling = take_sampling(fields)
@@ -120,12 +121,18 @@ def _unsupported(name: str) -> ApiError:
     )
 
 
-def _take_messages(fields: Fields) -> tuple[Message, ...]:
+def _take_messages(fields: Fields, limit: int) -> tuple[Message, ...]:
     value = fields.take("messages")
     if value is None:
         raise fields.missing("messages", "an array of at least one message")
     if not isinstance(value, list) or not value:
         raise fields.wrong("messages", value, "an array of at least one message")
+    if len(value) > limit:
+        # Before they are read: that, and rendering them, costs time that others wait for.
+        raise invalid(
+            "messages",
+            f"'messages' has {len(value)} messages; at most {limit} are taken: leave out old ones",
+        )
     return tuple(_read_message(each, f"messages[{index}]") for index, each in enumerate(value))
 
 

@@ -3,6 +3,8 @@
 Invariants: a table is taken whole; while control is away the last one stands. The load is
 level-triggered: it is sent when it differs from what this connection was last told, at once
 after a quiet time and at most every `_PAUSE_S` in a busy one, and first on each connection.
+A new table, whose version is part of the load, is told at once also in a busy time: a deploy
+waits for that.
 """
 
 import logging
@@ -36,6 +38,7 @@ class ControlLink:
         self._on_table = on_table
         self._make_load = make_load
         self._changed = anyio.Event()
+        self._table_taken = anyio.Event()
 
     def notify(self) -> None:
         """Say that the demand may have changed."""
@@ -64,6 +67,8 @@ class ControlLink:
             try:
                 async for table in channel:
                     self._on_table(table)
+                    self._table_taken.set()
+                    self.notify()
             except WireError as error:
                 log.error("event=control_link_broken reason=%s", error)
             group.cancel_scope.cancel()
@@ -76,12 +81,14 @@ class ControlLink:
             while True:
                 # Before the load is made: what changes meanwhile is told next time.
                 self._changed = anyio.Event()
+                self._table_taken = anyio.Event()
                 load = self._make_load()
                 if load != told:
                     with anyio.fail_after(_SEND_S):
                         await channel.send(load)
                     told = load
-                    await anyio.sleep(_PAUSE_S)
+                    with anyio.move_on_after(_PAUSE_S):
+                        await self._table_taken.wait()
                 await self._changed.wait()
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, TimeoutError):
             connection.cancel()

@@ -1,9 +1,9 @@
 """The outermost part of the application: what holds for every request, whatever its route.
 
-In this order: an id; a `Host` that is ours (a page in a browser must not reach a gateway on
-the reader's own machine under a foreign name); a routing table to know keys by; a key. And at
-the end one log line. Probes (`/livez`, `/readyz`) and the pointer at `/` need none of these:
-who asks them may know neither name nor key, and they tell nothing.
+In this order: an id; no header twice that may be there once; a `Host` that is ours (a page in a
+browser must not reach a gateway on the reader's own machine under a foreign name); a routing
+table to know keys by; a key. And at the end one log line. Probes (`/livez`, `/readyz`) and the
+pointer at `/` need no name, table or key: who asks them may know none, and they tell nothing.
 """
 
 import time
@@ -21,6 +21,9 @@ Send = Callable[[Event], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _OPEN_PATHS = frozenset({"/", "/livez", "/readyz"})
+# Two of one would leave it to chance (or to an attacker) which one is believed, here and in
+# whatever stands before the gateway. Source: RFC 9112, section 3.2, for `Host`.
+_ONCE = frozenset({b"host", b"authorization", b"x-api-key"})
 
 
 class Edge:
@@ -63,6 +66,12 @@ class Edge:
                 exchange.log_end(time.monotonic())
 
     def _refusal(self, scope: Scope, exchange: Exchange) -> ApiError | None:
+        if (twice := _given_twice(scope["headers"])) is not None:
+            return ApiError(
+                400,
+                "invalid_http",
+                f"the request has the header {twice!r} more than once; send it once",
+            )
         if scope["path"] in _OPEN_PATHS:
             return None
         host, key = _credentials(scope["headers"])
@@ -106,6 +115,16 @@ async def send_document(
     length = (b"content-length", str(len(body)).encode("ascii"))
     await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
     await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _given_twice(headers: list[tuple[bytes, bytes]]) -> str | None:
+    seen: set[bytes] = set()
+    for name, _ in headers:
+        if name in seen:
+            return name.decode("ascii")
+        if name in _ONCE:
+            seen.add(name)
+    return None
 
 
 def _credentials(headers: list[tuple[bytes, bytes]]) -> tuple[str, str]:

@@ -71,7 +71,11 @@ class Generation:
         exchange: Exchange = scope[EXCHANGE]
         name: str | None = scope["path_params"].get("name")
         if name is None:
-            return read_chat(decode_object(body), lambda model: self._find(exchange, model))
+            return read_chat(
+                decode_object(body),
+                lambda model: self._find(exchange, model),
+                max_messages=self._settings.max_messages,
+            )
         unit = self._find(exchange, name)
         return read_query(decode_object(body), unit)
 

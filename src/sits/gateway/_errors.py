@@ -6,7 +6,8 @@ Tree::
       +-- ApiError         ends one request with a status and `{"error": {...}}`
 
 Invariants: a message says what was given, what was expected, what to do; no message holds a
-key or a prompt; the same failure has the same `code` as an HTTP answer and inside a stream.
+key or a prompt, and none is longer than `_MAX_MESSAGE_CHARS`, whatever it quotes; the same
+failure has the same `code` as an HTTP answer and inside a stream.
 """
 
 from collections.abc import Mapping
@@ -48,6 +49,8 @@ class _Envelope(msgspec.Struct, frozen=True):
     error: _Body
 
 
+_MAX_MESSAGE_CHARS = 2000
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -71,11 +74,11 @@ class ApiError(SitsError):
         param: str | None = None,
         headers: Headers | None = None,
     ) -> None:
-        super().__init__(message)
+        self.message = shorten(message, _MAX_MESSAGE_CHARS)
+        super().__init__(self.message)
         self.status = status
         self.error_code = code
-        self.message = message
-        self.param = param
+        self.param = None if param is None else shorten(param)
         self._headers = headers or []
 
     @property
@@ -99,6 +102,11 @@ class ApiError(SitsError):
     def event(self) -> bytes:
         """The event that ends a stream which had begun; no `[DONE]` follows it."""
         return b"data: " + self.body + b"\n\n"
+
+
+def shorten(text: str, limit: int = 80) -> str:
+    """Return a text that a message may quote: what a caller chose may be of any length."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def invalid(param: str | None, message: str, code: str = "invalid_value") -> ApiError:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sits.gateway._body import check_plain, kind_of
-from sits.gateway._errors import ApiError, invalid
+from sits.gateway._errors import ApiError, invalid, shorten
 from sits.wire import Sampling
 
 _MAX_STOPS = 4
@@ -91,13 +91,10 @@ class Fields:
     def finish(self, aliases: Iterable[str] = ()) -> None:
         """Check that every field has been read."""
         for name in self._values:
-            near = difflib.get_close_matches(name, [*self._known, *aliases], 1)
+            path = self.path(shorten(name))
+            near = difflib.get_close_matches(shorten(name), [*self._known, *aliases], 1)
             hint = f"did you mean {near[0]!r}?" if near else "leave it out"
-            raise invalid(
-                self.path(name),
-                f"the field {self.path(name)!r} is not known; {hint}",
-                "unknown_parameter",
-            )
+            raise invalid(path, f"the field {path!r} is not known; {hint}", "unknown_parameter")
 
     def missing(self, name: str, expected: str) -> ApiError:
         """Return the error for a field that has to be given."""

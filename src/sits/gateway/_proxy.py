@@ -1,8 +1,9 @@
 """`/api/v1/...`: handed on to the control API, which listens on a unix socket only.
 
 The key has been checked by then; control believes the tenant that is named in
-`x-sits-tenant`, so a caller's own header of that name never gets there. A request's body is
-read whole first (it is small, and bounded); an answer's is passed on as it comes.
+`x-sits-tenant`, so a caller's own header of that name never gets there: only the headers that
+control reads do (`_SENT_ON`). A request's body is read whole first (it is small, and bounded);
+an answer's is passed on as it comes.
 """
 
 from types import TracebackType
@@ -33,15 +34,7 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
-_NOT_SENT_ON = _HOP_BY_HOP | {
-    b"authorization",
-    b"x-api-key",
-    b"x-request-id",
-    b"host",
-    b"content-length",
-    b"expect",
-    TENANT_HEADER,
-}
+_SENT_ON = frozenset({b"accept", b"content-type", b"idempotency-key", b"if-match", b"traceparent"})
 
 
 class ControlProxy:
@@ -89,14 +82,19 @@ class ControlProxy:
         target = scope["raw_path"]
         if scope["query_string"]:
             target += b"?" + scope["query_string"]
-        headers = [(name, value) for name, value in scope["headers"] if name not in _NOT_SENT_ON]
+        headers = [
+            (name, value.strip(b" \t")) for name, value in scope["headers"] if name in _SENT_ON
+        ]
         headers += [
             (b"host", b"control"),
             (b"content-length", str(len(body)).encode("ascii")),
             (b"x-request-id", exchange.request_id.encode("ascii")),
             (TENANT_HEADER, exchange.tenant.encode("utf-8")),
         ]
-        url = httpx2.URL(scheme="http", host="control", raw_path=target)
+        try:
+            url = httpx2.URL(scheme="http", host="control", raw_path=target)
+        except (httpx2.InvalidURL, UnicodeError) as error:
+            raise _not_sendable(error) from error
         return httpx2.Request(scope["method"], url, headers=headers, content=body)
 
     async def _forward(self, request: httpx2.Request, send: Send) -> None:
@@ -126,8 +124,20 @@ class ControlProxy:
             if started:
                 # What the client has got is cut short: it sees a broken connection, as it should.
                 raise
+            if isinstance(error, httpx2.LocalProtocolError):
+                # Refused on our side: control has not seen it, and trying again would not help.
+                raise _not_sendable(error) from error
             raise ApiError(
                 503,
                 "control_unavailable",
                 "the control API does not answer; units that run go on serving; try again",
             ) from error
+
+
+def _not_sendable(error: Exception) -> ApiError:
+    return ApiError(
+        400,
+        "invalid_http",
+        f"the request cannot be handed on to the control API: {error}; percent-encode its path "
+        "and query, and send plain text in its headers",
+    )

@@ -4,9 +4,10 @@ Invariants:
 
 - Nothing is sent before the worker's first message, so that a failure before the first piece
   is a proper HTTP error, and one after it an event that no client takes for an end.
-- Until the first piece a lost instance costs only time: the request goes to another, within
-  its one hold deadline, at most `_MAX_ATTEMPTS` times (a request that kills what it runs on
-  must not be handed round for ever).
+- As long as nothing has been sent (until the first piece of a stream, until the end of an
+  answer in one document) a lost instance costs only time: the request goes to another, from
+  its beginning, within its one hold deadline, at most `_MAX_ATTEMPTS` times (a request that
+  kills what it runs on must not be handed round for ever).
 - However this ends (the client leaves, a deadline passes, a bug), the place is given back and
   the worker is told to stop.
 """
@@ -42,6 +43,19 @@ class _Client:
     exchange: Exchange
 
 
+@dataclass
+class _Tries:
+    """How a request may still be placed: `left` times, until `deadline`."""
+
+    arrived: int
+    deadline: float
+    left: int = _MAX_ATTEMPTS
+
+    def can_help(self, error: ApiError) -> bool:
+        """Whether another instance may be able to do what failed on this one."""
+        return self.left > 0 and error.error_code in RETRY_ELSEWHERE
+
+
 class Relay:
     """Answers jobs.
 
@@ -72,32 +86,43 @@ class Relay:
         await while_connected(receive, lambda: self._answer(_Client(scope, send, exchange), job))
 
     async def _answer(self, client: _Client, job: Job) -> None:
+        tries = _Tries(self._activator.links_seen, anyio.current_time() + job.unit.hold_s)
         created_s = int(self._wall())
-        lease, first = await self._begin(client.exchange, job)
-        try:
-            exchange, unit = client.exchange, job.unit
-            exchange.tier = lease.tier
-            renderer = job.make_renderer(
-                Facts(exchange.request_id, created_s, unit.name, unit.revision, lease.tier)
-            )
-            headers = [
-                (b"x-sits-tier", lease.tier.encode("ascii")),
-                (b"x-sits-revision", unit.revision.encode("latin-1", "replace")),
-            ]
-            respond = self._stream if job.stream else self._whole
-            await respond(client, lease, first, renderer, headers)
-        finally:
-            lease.release()
+        while True:
+            lease, first = await self._begin(client.exchange, job, tries)
+            try:
+                return await self._respond(client, job, created_s, lease, first)
+            except ApiError as error:
+                # A stream tells its own errors, so nothing has been sent.
+                if not tries.can_help(error):
+                    raise
+            finally:
+                lease.release()
 
-    async def _begin(self, exchange: Exchange, job: Job) -> tuple[Lease, FromWorker]:
+    async def _respond(
+        self, client: _Client, job: Job, created_s: int, lease: Lease, first: FromWorker
+    ) -> None:
+        exchange, unit = client.exchange, job.unit
+        exchange.tier = lease.tier
+        renderer = job.make_renderer(
+            Facts(exchange.request_id, created_s, unit.name, unit.revision, lease.tier)
+        )
+        headers = [
+            (b"x-sits-tier", lease.tier.encode("ascii")),
+            (b"x-sits-revision", unit.revision.encode("latin-1", "replace")),
+        ]
+        respond = self._stream if job.stream else self._whole
+        await respond(client, lease, first, renderer, headers)
+
+    async def _begin(self, exchange: Exchange, job: Job, tries: _Tries) -> tuple[Lease, FromWorker]:
         """Return a place and the first message from it, from as many instances as it takes."""
         key = (job.unit.tenant, job.unit.name)
-        arrived = self._activator.links_seen
-        deadline = anyio.current_time() + job.unit.hold_s
-        for attempt in range(1, _MAX_ATTEMPTS + 1):
+        while True:
+            again = tries.left < _MAX_ATTEMPTS
+            tries.left -= 1
             wire_id = f"{exchange.request_id}~{self._suffix}-{next(self._numbers)}"
             lease = await self._activator.acquire(
-                key, wire_id, arrived=arrived, deadline=deadline, again=attempt > 1
+                key, wire_id, arrived=tries.arrived, deadline=tries.deadline, again=again
             )
             message: FromWorker | None = None
             try:
@@ -110,11 +135,11 @@ class Relay:
             if message is None:
                 raise _timeout("the first piece", self._settings.first_byte_s)
             if not isinstance(message, Failed):
-                exchange.first_piece_s = time.monotonic()
+                exchange.first_piece_s, exchange.tokens = time.monotonic(), 0
                 return lease, message
-            if message.code not in RETRY_ELSEWHERE or attempt == _MAX_ATTEMPTS:
-                raise from_failure(message)
-        raise AssertionError("the last attempt returns or raises")
+            error = from_failure(message)
+            if not tries.can_help(error):
+                raise error
 
     async def _stream(
         self,
@@ -210,5 +235,6 @@ def _lost_piece(expected: int, given: int) -> ApiError:
     return ApiError(
         500,
         "engine_error",
-        f"the instance sent piece {given} where piece {expected} was due; the answer is not whole",
+        f"the instance sent piece {given} where piece {expected} was due; the answer is not whole: "
+        "send the request again",
     )

@@ -21,6 +21,7 @@ from sits.gateway._control_link import ControlLink
 from sits.gateway._edge import App, Edge
 from sits.gateway._endpoints import Generation, Listing, make_routes
 from sits.gateway._errors import shutting_down
+from sits.gateway._protocol import make_protocol
 from sits.gateway._proxy import ControlProxy
 from sits.gateway._relay import Relay
 from sits.gateway._settings import Settings
@@ -84,7 +85,7 @@ class Gateway:
         )
 
     def _load(self) -> Load:
-        return self.activator.load()
+        return Load(self.activator.loads(), self.table.version)
 
     def close_doors(self) -> None:
         """Admit nothing more, and answer what waits."""
@@ -121,7 +122,7 @@ async def run(
                 # Starlette and uvicorn write the same protocol in types that do not meet.
                 cast("Any", gateway.app),
                 loop="none",
-                http="httptools",
+                http=cast("Any", make_protocol(settings)),
                 ws="none",
                 lifespan="off",
                 log_config=None,

@@ -6,6 +6,18 @@ from sits._settings import SettingsError
 
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
+_POSITIVE = (
+    "max_connections",
+    "header_s",
+    "max_body_bytes",
+    "body_s",
+    "max_messages",
+    "first_byte_s",
+    "idle_s",
+    "total_s",
+    "api_s",
+)
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -25,8 +37,12 @@ class Settings:
             machine.
         first_table_s: seconds to wait for control's first table before requests are taken
             (and answered 503 until it comes).
+        max_connections: how many connections may be open; the next is answered 503.
+        header_s: seconds from the opening of a connection, or from the first byte of a next
+            request on it, to the end of the request's headers.
         max_body_bytes: largest request body; a longer one is answered 413.
         body_s: seconds that a client may take to send its body.
+        max_messages: most messages in one chat request; more are answered 400.
         first_byte_s: seconds from the grant of an instance to the first piece.
         idle_s: seconds between two pieces, and for a client to take one.
         total_s: seconds from the first piece to the end of the answer.
@@ -44,8 +60,11 @@ class Settings:
     allowed_hosts: tuple[str, ...] = LOOPBACK_HOSTS
     behind_proxy: bool = False
     first_table_s: float = 5.0
+    max_connections: int = 4096
+    header_s: float = 10.0
     max_body_bytes: int = 1024 * 1024
     body_s: float = 30.0
+    max_messages: int = 2048
     first_byte_s: float = 120.0
     idle_s: float = 60.0
     total_s: float = 3600.0
@@ -57,7 +76,7 @@ class Settings:
         """Check what a type cannot say."""
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"port is {self.port}; expected 0 to 65535")
-        for name in ("max_body_bytes", "body_s", "first_byte_s", "idle_s", "total_s", "api_s"):
+        for name in _POSITIVE:
             if getattr(self, name) <= 0:
                 raise SettingsError(f"{name} is {getattr(self, name)}; expected more than 0")
         for name in ("keep_alive_s", "drain_s"):

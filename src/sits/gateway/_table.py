@@ -14,9 +14,14 @@ from sits.wire import KeyRecord, Table, UnitRoute
 
 
 class RoutingTable:
-    """The table of now, indexed as requests ask for it."""
+    """The table of now, indexed as requests ask for it.
+
+    Attributes:
+        version: the table's; 0 before the first.
+    """
 
     def __init__(self) -> None:
+        self.version = 0
         self._keys: dict[str, KeyRecord] = {}
         self._units: dict[str, dict[str, UnitRoute]] = {}
         self._taken = anyio.Event()
@@ -32,6 +37,7 @@ class RoutingTable:
 
     def replace(self, table: Table) -> None:
         """Take over a whole new table."""
+        self.version = table.version
         self._keys = {key.key_id: key for key in table.keys}
         self._units = {}
         for route in table.units:

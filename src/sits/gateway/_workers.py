@@ -37,6 +37,7 @@ _OUTBOX_MESSAGES = 1024
 _CONNECT_S = 2.0
 _SEND_S = 10.0
 _BACKOFF_S = (0.05, 2.0)
+_AGAIN = "send the request again"
 
 log = logging.getLogger(__name__)
 
@@ -144,7 +145,13 @@ class WorkerLink:
             with anyio.fail_after(_CONNECT_S):
                 channel = await connect(self.routed.endpoint, FromWorker)
         except (OSError, TimeoutError) as error:
-            self._lose(f"the instance does not answer ({error!r})")
+            if not self._lost:
+                log.warning(
+                    "event=instance_unreachable instance=%s reason=%s",
+                    self.routed.instance,
+                    str(error) or f"no connection after {_CONNECT_S:g} s",
+                )
+            self._lose(f"the instance cannot be reached; {_AGAIN}")
             return False
         if self._lost:
             self._lost = False
@@ -158,7 +165,7 @@ class WorkerLink:
             except WireError as error:
                 log.error("event=link_broken instance=%s reason=%s", self.routed.instance, error)
             group.cancel_scope.cancel()
-        self._lose("the instance has ended")
+        self._lose(f"the instance ended before the answer did; {_AGAIN}")
         return True
 
     async def _write(self, channel: Channel[FromWorker]) -> None:
@@ -186,7 +193,7 @@ class WorkerLink:
 
     def _send_nowait(self, message: ToWorker) -> None:
         if not self._lost and not self._outbox.put_nowait(message):
-            self._lose("the instance does not take requests any more")
+            self._lose(f"the instance takes no requests any more; {_AGAIN}")
             self._connection.cancel()
 
     def _end(self, request_id: str) -> bool:

@@ -6,7 +6,7 @@ the line where it is known. Compiling is inside the walls too: constant expressi
 
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final
 
@@ -20,6 +20,10 @@ _CACHED_TEMPLATES: Final = 64
 _DEFAULT_LIMITS: Final = Limits()
 _CHAT = "the model's chat template"
 _PROMPT = "the unit's prompt template"
+# What a message quotes comes from templates and inputs: of any number and length.
+_MAX_NAMES: Final = 10
+_MAX_NAME_CHARS: Final = 40
+_MAX_REASON_CHARS: Final = 500
 
 
 class _TooLong(Exception):
@@ -42,9 +46,8 @@ def render_prompt(
     try:
         return _run(_PROMPT, template, inputs, limits)
     except jinja2.UndefinedError as error:
-        given = ", ".join(sorted(inputs)) or "none"
         raise SandboxError(
-            f"{_PROMPT}{_line(error)}: {error.message}; the inputs given are: {given}. "
+            f"{_PROMPT}{_line(error)}: {_say(error)}; the inputs given are: {_list(inputs)}. "
             "Give the missing one in `inputs`"
         ) from error
 
@@ -83,7 +86,7 @@ def render_chat(
     try:
         return _run(_CHAT, template, variables, limits)
     except jinja2.UndefinedError as error:
-        raise SandboxError(f"{_CHAT}{_line(error)}: {error.message}") from error
+        raise SandboxError(f"{_CHAT}{_line(error)}: {_say(error)}") from error
 
 
 def check_prompt(template: str, *, limits: Limits = _DEFAULT_LIMITS) -> None:
@@ -160,10 +163,24 @@ def _collect(template: jinja2.Template, variables: Mapping[str, Any], limit: int
 
 
 def _say(error: Exception) -> str:
-    text = str(error)
+    kind = type(error).__name__
     if isinstance(error, jinja2.TemplateError):
-        return error.message or type(error).__name__
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+        return _cut(error.message or kind, _MAX_REASON_CHARS)
+    text = _cut(str(error), _MAX_REASON_CHARS)
+    return f"{kind}: {text}" if text else kind
+
+
+def _list(names: Iterable[str]) -> str:
+    """Return names for a message, the first few of them."""
+    ordered = sorted(names)
+    told = [_cut(name, _MAX_NAME_CHARS) for name in ordered[:_MAX_NAMES]]
+    if len(ordered) > _MAX_NAMES:
+        told.append(f"and {len(ordered) - _MAX_NAMES} more")
+    return ", ".join(told) or "none"
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def _line(error: BaseException) -> str:

@@ -1,6 +1,6 @@
 """A gateway on a real port, a fake control and fake workers, in one event loop."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,17 @@ class FakeControl:
     async def until(self, *units: tuple[str, int, int]) -> None:
         """Wait until the last load is this: names, each with waiting and running."""
         expected = {name: (waiting, running) for name, waiting, running in units}
+        await self._until(lambda: bool(self.loads) and self._last() == expected)
+
+    async def until_taken(self) -> None:
+        """Wait until the last load says that the gateway has the last table."""
+        assert self._table is not None
+        version = self._table.version
+        await self._until(lambda: bool(self.loads) and self.loads[-1].table_version == version)
+
+    async def _until(self, seen: Callable[[], bool]) -> None:
         with anyio.fail_after(5):
-            while not self.loads or self._last() != expected:
+            while not seen():
                 self._changed = anyio.Event()
                 await self._changed.wait()
 

@@ -53,6 +53,23 @@ async def test_demand_goes_up_and_a_table_with_an_instance_answers_it(tmp_path: 
     assert answers[0].headers["x-sits-tier"] == "warm"
 
 
+async def test_each_table_that_is_taken_is_told_at_once_also_in_a_busy_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sits.gateway._control_link._PAUSE_S", 60.0)
+    async with platform(tmp_path) as it:
+        await it.control.until_taken()
+        for _ in range(3):
+            await it.control.push(make_route())
+            await it.control.until_taken()
+        assert {load.units for load in it.control.loads} == {()}
+        # Whoever is told has the table already.
+        assert it.control.loads[-1].table_version == 4
+        # A new connection is told what was taken before it.
+        await it.control.links[0].aclose()
+        await it.control.until_taken()
+
+
 async def test_requests_go_on_while_control_is_away_and_the_load_is_told_again(
     tmp_path: Path,
 ) -> None:

@@ -35,13 +35,18 @@ def settings_in(folder: Path, **changes: Any) -> dict[str, Any]:
     }
 
 
-async def port_of(process: anyio.abc.Process) -> int:
+async def log_until_listening(process: anyio.abc.Process) -> str:
     """Read the log up to the line that tells the port."""
     assert process.stderr is not None
     text = ""
     with anyio.fail_after(10):
         while "event=listening" not in text or "\n" not in text.split("event=listening")[1]:
             text += (await process.stderr.receive()).decode()
+    return text
+
+
+async def port_of(process: anyio.abc.Process) -> int:
+    text = await log_until_listening(process)
     return int(text.split("event=listening url=http://127.0.0.1:")[1].split()[0])
 
 
@@ -115,6 +120,26 @@ async def test_a_second_sigterm_ends_at_once(tmp_path: Path) -> None:
                     await rest_of(process)
                     assert await process.wait() == 0
         group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(("hard", "few"), [(1000, True), (2000, False)])
+async def test_as_many_files_may_be_open_as_connections_need(
+    tmp_path: Path, hard: int, few: bool
+) -> None:
+    limited = ["sh", "-c", f'ulimit -Sn 64; ulimit -Hn {hard}; exec "$@"', "sh"]
+    settings = settings_in(tmp_path, first_table_s=0.01, max_connections=1000)
+    process = await anyio.open_process([*limited, *command(settings)], stdout=None)
+    async with process:
+        log = await log_until_listening(process)
+        try:
+            limits = await anyio.Path(f"/proc/{process.pid}/limits").read_text()
+        finally:
+            process.terminate()
+            await rest_of(process)
+    assert ("event=few_files allowed=1000 wanted=1512" in log) == few
+    if sys.platform == "linux":
+        (line,) = (line for line in limits.splitlines() if line.startswith("Max open files"))
+        assert line.split()[3:5] == [str(min(hard, 1512)), str(hard)]
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,39 @@ async def test_a_request_is_handed_on_with_the_tenant_and_without_the_key(tmp_pa
     assert "x-api-key" not in headers
 
 
+@pytest.mark.parametrize("name", ["x-note", "content-type", "accept", "x-request-id"])
+async def test_a_value_that_ends_in_a_tab_does_not_look_like_control_being_away(
+    tmp_path: Path, name: str
+) -> None:
+    async with (
+        behind(tmp_path) as (http, _),
+        await anyio.connect_tcp(http.base_url.host, http.base_url.port or 0) as stream,
+    ):
+        await stream.send(
+            f"GET /api/v1/echo/x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            f"Authorization: Bearer {KEY.text}\r\n{name}: text/plain\t\r\n\r\n".encode()
+        )
+        answer = b"".join([part async for part in stream])
+    assert answer.startswith(b"HTTP/1.1 201 ")
+
+
+async def test_only_the_headers_that_control_reads_are_handed_on(tmp_path: Path) -> None:
+    given = {
+        "accept": "application/json",
+        "content-type": "application/yaml",
+        "idempotency-key": "k",
+        "if-match": "3",
+        "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    }
+    other = {"x-note": "1", "cookie": "a=b", "x-forwarded-for": "10.0.0.1", "user-agent": "x"}
+    async with behind(tmp_path) as (http, _):
+        answer = await http.post("/api/v1/echo/x", headers={**given, **other}, content=b"x")
+    headers = answer.json()["headers"]
+    ours = {"host", "content-length", "x-request-id", "x-sits-tenant"}
+    assert {name: headers[name] for name in given} == given
+    assert set(headers) == set(given) | ours
+
+
 async def test_every_method_is_handed_on(tmp_path: Path) -> None:
     async with behind(tmp_path) as (http, _):
         answer = await http.delete("/api/v1/echo/x")

@@ -60,7 +60,7 @@ def read(read_job: Callable[[dict[str, Any]], Job], body: bytes) -> Job | ApiErr
 
 def check(body: bytes) -> None:
     for result in (
-        read(lambda value: read_chat(value, lambda _: make_route()), body),
+        read(lambda value: read_chat(value, lambda _: make_route(), max_messages=64), body),
         read(lambda value: read_query(value, make_route()), body),
     ):
         if isinstance(result, ApiError):

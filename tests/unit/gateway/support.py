@@ -1,7 +1,7 @@
 """Builders and fakes for the gateway's tests: routes, a scripted worker, an ASGI client."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -217,11 +217,14 @@ class Client:
         path: str,
         body: Any = b"",
         *,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | Sequence[tuple[bytes, bytes]] | None = None,
         leave: anyio.Event | None = None,
         on_send: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> Answer:
-        """Send one request; `leave` is when the client goes, `on_send` sees each event."""
+        """Send one request; `leave` is when the client goes, `on_send` sees each event.
+
+        A mapping of headers adds to the usual ones; a sequence is all of them.
+        """
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         answer, bodies = Answer(), iter([content])
         gone = leave or anyio.Event()
@@ -246,9 +249,10 @@ class Client:
             await self.app(self._scope(method, path, headers or {}), receive, send)
         return answer
 
-    def _scope(self, method: str, path: str, headers: Mapping[str, str]) -> dict[str, Any]:
+    def _scope(
+        self, method: str, path: str, headers: Mapping[str, str] | Sequence[tuple[bytes, bytes]]
+    ) -> dict[str, Any]:
         path, _, query = path.partition("?")
-        given = {"host": "localhost:7480", "authorization": f"Bearer {self.key}", **headers}
         return {
             "type": "http",
             "asgi": {"version": "3.0"},
@@ -259,10 +263,18 @@ class Client:
             "raw_path": path.encode(),
             "query_string": query.encode(),
             "root_path": "",
-            "headers": [(name.encode(), value.encode()) for name, value in given.items() if value],
+            "headers": self._headers(headers),
             "client": ("127.0.0.1", 1),
             "server": ("127.0.0.1", 7480),
         }
+
+    def _headers(
+        self, headers: Mapping[str, str] | Sequence[tuple[bytes, bytes]]
+    ) -> list[tuple[bytes, bytes]]:
+        if not isinstance(headers, Mapping):
+            return list(headers)
+        given = {"host": "localhost:7480", "authorization": f"Bearer {self.key}", **headers}
+        return [(name.encode(), value.encode()) for name, value in given.items() if value]
 
     async def chat(self, leave: anyio.Event | None = None, **fields: Any) -> Answer:
         body = {"model": "chat", "messages": [{"role": "user", "content": "Hi"}], **fields}
@@ -281,8 +293,8 @@ class Running:
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """Waiting and running requests of each unit that has some."""
-        units = self.gateway.activator.load().units
-        return {load.unit: (load.waiting, load.running) for load in units}
+        loads = self.gateway.activator.loads()
+        return {load.unit: (load.waiting, load.running) for load in loads}
 
 
 @asynccontextmanager

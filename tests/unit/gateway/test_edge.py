@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from sits import trust
+from sits.wire import serve
 from tests.unit.gateway.support import KEY, Client, hangs, make_route, running, says, serving
 
 pytestmark = pytest.mark.anyio
@@ -96,6 +97,24 @@ async def test_the_names_that_are_served_can_be_set(
         it.table(make_route())
         answer = await it.client("GET", "/v1/models", headers={"host": host})
     assert answer.status == status
+
+
+@pytest.mark.parametrize("name", ["host", "authorization", "x-api-key"])
+@pytest.mark.parametrize("path", ["/v1/models", "/livez"])
+async def test_a_header_that_decides_who_asks_whom_may_be_there_once(
+    tmp_path: Path, name: str, path: str
+) -> None:
+    given = {"host": "localhost", "authorization": f"Bearer {KEY.text}", "x-api-key": KEY.text}
+    headers = [(key.encode(), value.encode()) for key, value in given.items()]
+    async with running(tmp_path) as it:
+        it.table(make_route())
+        once = await it.client("GET", path, headers=headers)
+        twice = await it.client("GET", path, headers=[*headers, (name.encode(), b"evil.example")])
+        same = await it.client("GET", path, headers=[*headers, *headers])
+    assert once.status == 200
+    assert [twice.status, same.status] == [400, 400]
+    assert twice.error["code"] == "invalid_http"
+    assert repr(name) in twice.error["message"]
 
 
 async def test_probes_need_neither_key_nor_host_and_ready_means_a_table(tmp_path: Path) -> None:
@@ -232,7 +251,7 @@ async def test_a_body_that_does_not_come_is_a_408(tmp_path: Path) -> None:
 async def test_a_bug_is_a_500_that_names_the_request_and_nothing_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("secret detail")
 
     answers: list[Any] = []
@@ -299,6 +318,23 @@ async def test_control_that_is_away_is_a_503_that_says_so(tmp_path: Path) -> Non
         answer = await it.client("GET", "/api/v1/units")
     assert (answer.status, answer.error["code"]) == (503, "control_unavailable")
     assert answer.headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("query", "header"), [("x=\u00ff", "text/plain"), ("x=\t", "text/plain"), ("", "a\x00b")]
+)
+async def test_what_cannot_be_handed_on_to_control_is_a_400_and_no_503(
+    tmp_path: Path, query: str, header: str
+) -> None:
+    async with running(tmp_path) as it:
+        it.table(make_route())
+        async with anyio.create_task_group() as group:
+            await group.start(serve, str(tmp_path / "api"), bytes, lambda _: anyio.sleep_forever())
+            path = f"/api/v1/units?{query}"
+            answer = await it.client("GET", path, headers={"content-type": header})
+            group.cancel_scope.cancel()
+    assert (answer.status, answer.error["code"]) == (400, "invalid_http")
+    assert "percent-encode" in answer.error["message"]
 
 
 async def test_only_http_is_served(tmp_path: Path) -> None:

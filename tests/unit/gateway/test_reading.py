@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sits.gateway._body import check_plain
+from sits.gateway._body import check_plain, decode_object
 from sits.gateway._chat import read_chat
 from sits.gateway._errors import ApiError
 from sits.gateway._query import read_query
@@ -15,7 +15,8 @@ USER = [{"role": "user", "content": "Hi"}]
 
 
 def chat(**fields: Any) -> Any:
-    return read_chat({"model": "chat", "messages": USER, **fields}, lambda _: make_route())
+    body = {"model": "chat", "messages": USER, **fields}
+    return read_chat(body, lambda _: make_route(), max_messages=2048)
 
 
 def refused(**fields: Any) -> ApiError:
@@ -143,6 +144,61 @@ def test_what_is_not_supported_is_refused_by_name(name: str, value: Any) -> None
 )
 def test_what_changes_nothing_is_taken(fields: dict[str, Any]) -> None:
     assert chat(**fields).sampling == Sampling()
+
+
+def test_an_unknown_name_of_any_length_is_told_in_few_characters() -> None:
+    for fields in ({"n" * 100_000: 1}, {"messages": [{**USER[0], "n" * 100_000: 1}]}):
+        error = refused(**fields)
+        assert error.error_code == "unknown_parameter"
+        assert "nnn" in error.message
+        assert len(error.body) < 500
+
+
+@pytest.mark.parametrize("message", ["x" * 100_000, "\U0001f600" * 100_000])
+def test_no_error_is_of_unbounded_size(message: str) -> None:
+    error = ApiError(400, "code", message, param=message)
+    assert len(error.message) <= 2000
+    assert len(error.param or "") <= 80
+    assert len(str(error)) <= 2000
+
+
+def test_more_messages_than_the_limit_are_refused_before_they_are_read() -> None:
+    def read(count: int) -> Any:
+        body = {"model": "chat", "messages": USER * count}
+        return read_chat(body, lambda _: make_route(), max_messages=3)
+
+    assert len(read(3).prompt.messages) == 3
+    with pytest.raises(ApiError, match="has 4 messages; at most 3") as caught:
+        read(4)
+    assert (caught.value.status, caught.value.param) == (400, "messages")
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"a": "\\ud800"}', "lone surrogate"),
+        (b'{"a": "\\ud800", "b": 1}', "lone surrogate"),
+        (b'{"a": "\\ud800\\u0041"}', "lone surrogate"),
+        (b'{"a": "\\uDC00"}', "lone surrogate"),
+        (b'{"a": "\\\\\\ud800"}', "lone surrogate"),
+        (b'{"a": "\\\\ud800 ', "truncated"),
+        (b'{"a": "\\ud83d\\ude00', "truncated"),
+        (b'{"a": 1', "truncated"),
+        (b'{"a": "\xff"}', "not valid UTF-8"),
+        (b'{"a": "\xed\xa0\x80"}', "not valid UTF-8"),
+    ],
+)
+def test_what_is_wrong_with_a_body_is_said(body: bytes, said: str) -> None:
+    with pytest.raises(ApiError, match=said) as caught:
+        decode_object(body)
+    assert (caught.value.status, caught.value.error_code) == (400, "invalid_json")
+
+
+def test_the_depth_that_a_message_names_is_taken() -> None:
+    deep = b'{"a":' + b"[" * 63 + b"]" * 63 + b"}"
+    assert decode_object(deep)
+    with pytest.raises(ApiError, match="64 levels are always taken"):
+        decode_object(b'{"a":' + b"[" * 100_000)
 
 
 def test_edges_of_ranges_are_taken() -> None:

@@ -229,4 +229,44 @@ def test_a_wrong_template_is_explained(template: str, said: str) -> None:
 
 
 def test_the_surface_of_the_package() -> None:
-    assert sandbox.__all__ == ["Limits", "SandboxError", "check_prompt", "render_chat", "render_prompt"]
+    assert sandbox.__all__ == [
+        "Limits",
+        "SandboxError",
+        "check_prompt",
+        "render_chat",
+        "render_prompt",
+    ]
+
+
+def test_a_message_about_a_missing_input_is_of_bounded_size() -> None:
+    said = refusal("{{ missing }}", {f"input{number:05}": 1 for number in range(50_000)})
+    assert "input00000, input00001" in said
+    assert "and 49990 more" in said
+    assert len(said) < 1000
+    assert len(refusal("{{ missing }}", {"n" * 100_000: 1})) < 1000
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ raise_exception(x) }}",
+        "{{ {}[x] }}",
+        "{{ {}[x].y }}",
+        "{{ {}|attr(x) + 1 }}",
+        "{{ x|format(1) }}",
+        "{{ x|int + x }}",
+    ],
+)
+def test_a_message_that_quotes_an_input_is_of_bounded_size(template: str) -> None:
+    assert len(refusal(template, {"x": "x" * 100_000})) < 1000
+
+
+def test_a_refusal_of_a_chat_template_is_of_bounded_size() -> None:
+    with pytest.raises(SandboxError) as caught:
+        render_chat("{{ raise_exception(messages[0].content) }}", [turn("user", "x" * 100_000)])
+    assert len(str(caught.value)) < 1000
+
+
+def test_a_template_that_quotes_itself_is_told_in_few_characters() -> None:
+    assert len(refusal("{{ " + "n" * 100_000 + " }}")) < 1000
+    assert len(refusal("{% " + "n" * 100_000 + " %}")) < 1000
