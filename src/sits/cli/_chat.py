@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sits.cli._output import CliError, Output, OutputOption, print_error, print_json, say
+from sits.cli._output import (
+    CliError,
+    Output,
+    OutputOption,
+    print_error,
+    print_json,
+    print_pieces,
+    say,
+)
 
 if TYPE_CHECKING:
     from sits.cli._client import Api
@@ -78,14 +86,10 @@ def _ask_person(interactive: bool) -> str:
 
 def _say_answer(api: "Api", options: dict[str, Any], messages: list[dict[str, str]]) -> str:
     """Print an answer as it comes and return it whole."""
-    parts: list[str] = []
     body = {**options, "messages": messages, "stream": True}
     with api.stream("/v1/chat/completions", body) as answer:
-        for event in answer.events:
-            for choice in event["choices"]:
-                text = choice["delta"].get("content") or ""
-                parts.append(text)
-                typer.echo(text, nl=False)
-                sys.stdout.flush()
-    typer.echo()
-    return "".join(parts)
+        return print_pieces(
+            choice["delta"].get("content") or ""
+            for event in answer.events
+            for choice in event["choices"]
+        )

@@ -14,6 +14,7 @@ from sits.cli._output import (
     Output,
     OutputOption,
     print_json,
+    print_pieces,
     print_table,
     progress,
     say,
@@ -146,10 +147,7 @@ def call(
             print_json(api.request("POST", path, body))
             return
         with api.stream(path, {**body, "stream": True}) as answer:
-            for event in answer.events:
-                typer.echo(event["output"], nl=False)
-                sys.stdout.flush()
-    typer.echo()
+            print_pieces(event["output"] for event in answer.events)
 
 
 def read_unit(file: Path) -> tuple[dict[str, Any], list[str]]:

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Annotated, Any
@@ -45,6 +45,17 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], empty: st
     for row in (columns, *rows):
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         typer.echo(line.rstrip())
+
+
+def print_pieces(pieces: Iterable[str]) -> str:
+    """Print a text as it comes, on standard output, and return it whole."""
+    parts: list[str] = []
+    for piece in pieces:
+        parts.append(piece)
+        typer.echo(piece, nl=False)
+        sys.stdout.flush()
+    typer.echo()
+    return "".join(parts)
 
 
 def say(message: str) -> None:

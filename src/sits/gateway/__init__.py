@@ -10,7 +10,7 @@ could lose. A request goes down this list, and its answer up:
     _endpoints     paths
     _chat, _query  reading a request into a `Job` (pure; with _body, _fields)
     _relay         carrying a job out: place, first piece, pieces, end (with _disconnect)
-    _activator     the queue of each unit; first come, first served (with the pure _pick)
+    _activator     the queue of each unit; first come, first served
     _workers       one link to each instance, many requests on it (with _inbox)
     _render_chat, _render_query     pieces into bytes (pure; with _event_text)
 

@@ -18,8 +18,8 @@ import anyio.abc
 
 from sits.gateway._errors import ApiError
 from sits.gateway._inbox import Inbox
-from sits.gateway._pick import pick
 from sits.gateway._workers import WorkerLink
+from sits.policy import pick_instance
 from sits.wire import FromWorker, Generate, RoutedInstance, Tier, UnitLoad, UnitRoute
 
 UnitKey = tuple[str, str]
@@ -138,7 +138,7 @@ class Activator:
         waiter = _Waiter(request_id, arrived)
         if again:
             unit.waiters.appendleft(waiter)
-        elif not unit.waiters and (link := pick(unit.links.values())) is not None:
+        elif not unit.waiters and (link := pick_instance(unit.links.values())) is not None:
             return self._lease(link, waiter)
         elif len(unit.waiters) >= unit.route.queue_limit:
             raise _full(unit.route)
@@ -195,7 +195,7 @@ class Activator:
         if unit.pumping:
             return
         unit.pumping = True
-        while unit.waiters and (link := pick(unit.links.values())) is not None:
+        while unit.waiters and (link := pick_instance(unit.links.values())) is not None:
             waiter = unit.waiters.popleft()
             waiter.lease = self._lease(link, waiter)
             waiter.woken.set()

@@ -80,7 +80,7 @@ class Edge:
                 421,
                 "misdirected_request",
                 f"the request is for the host {host[:80]!r}, which is not served here; served "
-                f"are: {', '.join(sorted(self._allowed_hosts))}",
+                f"are: {', '.join(sorted(self._allowed_hosts))} (setting allowed_hosts)",
             )
         if self.draining:
             return shutting_down()
@@ -90,7 +90,7 @@ class Edge:
             )
         tenant = self._table.tenant_of(key)
         if tenant is None:
-            return _no_key(given=bool(key))
+            return _no_key(scope["headers"], given=bool(key))
         exchange.tenant = tenant
         return None
 
@@ -142,12 +142,13 @@ def _credentials(headers: list[tuple[bytes, bytes]]) -> tuple[str, str]:
     return host, key
 
 
-def _no_key(*, given: bool) -> ApiError:
-    message = (
-        "the key is not valid here"
-        if given
-        else "the request has no key; send `Authorization: Bearer sk-sits-...`"
-    )
+def _no_key(headers: list[tuple[bytes, bytes]], *, given: bool) -> ApiError:
+    if given:
+        message = "the key is not one of this platform's, or is revoked; look at what was sent"
+    elif any(name == b"authorization" for name, _ in headers):
+        message = "the Authorization header is not of the form `Bearer sk-sits-...`"
+    else:
+        message = "the request has no key; send `Authorization: Bearer sk-sits-...`"
     return ApiError(
         401, "invalid_api_key", message, headers=[(b"www-authenticate", b'Bearer realm="sits"')]
     )

@@ -1,6 +1,7 @@
 """Every decision of the platform, as pure functions of what is observed.
 
     decide_instances(state, observed, spec, now_s) -> Decision     how many instances a unit has
+    pick_instance(candidates) -> candidate | None                  which takes the next request
     Backoff, after_failure, after_health                           when to try again
 
 No clock, I/O, randomness or logging: `now_s` is given, state goes in and comes out. The same
@@ -28,11 +29,13 @@ from sits.policy._instances import (
     Stop,
     decide_instances,
 )
+from sits.policy._route import Candidate, pick_instance
 
 __all__ = [
     "CRASH_LOOP_FAILURES",
     "MAX_DELAY_S",
     "Backoff",
+    "Candidate",
     "Decision",
     "InstanceView",
     "Observed",
@@ -47,4 +50,5 @@ __all__ = [
     "decide_instances",
     "is_crash_looping",
     "may_try",
+    "pick_instance",
 ]

@@ -9,7 +9,7 @@ from sits import gateway
 from sits._settings import SettingsError, decode_settings
 from sits.gateway import Settings
 from sits.gateway._inbox import Inbox
-from sits.gateway._pick import pick
+from sits.policy import pick_instance
 
 REQUIRED = '"control_socket": "/c", "control_api_socket": "/a", "parent_pid": 1'
 
@@ -38,7 +38,7 @@ class Candidate:
 def test_the_instance_with_the_smallest_share_in_use_is_picked(
     candidates: list[Candidate], expected: str | None
 ) -> None:
-    picked = pick(candidates)
+    picked = pick_instance(candidates)
     assert (picked and picked.name) == expected
 
 

@@ -26,7 +26,7 @@ class Candidate(Protocol):
 Choice = TypeVar("Choice", bound=Candidate)
 
 
-def pick(candidates: Iterable[Choice]) -> Choice | None:
+def pick_instance(candidates: Iterable[Choice]) -> Choice | None:
     """Return the least loaded instance that has room, by its share of capacity in use.
 
     The first of equals wins; None when no instance has room, and the request waits.
