@@ -94,7 +94,8 @@ class _Control:
         self._world = World()
         epoch = store.next_epoch()
         self._publisher = Publisher(epoch)
-        self._limits = Limits(settings.idle_s, settings.instance_drain_s, settings.start_s, Names(epoch))
+        drain_s, start_s = settings.instance_drain_s, settings.start_s
+        self._limits = Limits(settings.idle_s, drain_s, start_s, Names(epoch))
         self._event = anyio.Event()
         self._turns = 0
         self._published_turn = 0
