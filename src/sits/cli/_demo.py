@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sits.cli._client import Api
 
 _UNIT = Path(__file__).parent / "chat.yaml"
-_QUESTION = "What is the capital of France, and what is it known for?"
+_QUESTION = "What is photosynthesis?"
 _MAX_TOKENS = 160
 _END_S = 10.0
 

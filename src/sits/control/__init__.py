@@ -9,6 +9,7 @@
     _lifecycle  the states of hosts and instances, and the only way to change them
     _status     what people are told about a unit, pure
     _table      what gateways are told, pure
+    _room       how much they can be told, pure
     _keys       the key in a file that the owner of the machine uses
     _units      the store's units as the loop and the API see them
     _apply, _names, _server, _clock, _settings, _errors    what their names say

@@ -7,6 +7,8 @@ Tree::
             +-- LifecycleError      (in _lifecycle) an illegal step: a bug, or a foreign peer
             +-- KeyFileError        the local key's file is not usable
             +-- UnitNotFound        404
+            +-- PlatformFull        507: gateways could not be told of one more unit
+            +-- TenantMissing       403: nobody said whose request it is
             +-- RequestError        400: a request of the API is malformed
                   +-- BodyTooLarge  413
 """
@@ -31,6 +33,20 @@ class UnitNotFound(ControlError):
 
     code = "unit_not_found"
     http_status = 404
+
+
+class PlatformFull(ControlError):
+    """All units together would be more than gateways can be told."""
+
+    code = "platform_full"
+    http_status = 507
+
+
+class TenantMissing(ControlError):
+    """A request does not say whose it is: it did not come through a gateway."""
+
+    code = "tenant_missing"
+    http_status = 403
 
 
 class RequestError(ControlError):

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from sits.control._lifecycle import HostState, State
 from sits.control._plan import Wanted
+from sits.control._room import LEFT_OUT
 from sits.control._world import TemplateState, World
 from sits.policy import MAX_DELAY_S, Backoff, ScaleState, is_crash_looping
 from sits.wire import Tier
@@ -43,11 +44,22 @@ class UnitStatus:
 def unit_status(world: World, unit: Wanted, now_s: float) -> UnitStatus:
     """Derive a unit's status."""
     counts = Counter(str(item.life.state) for item in world.instances_of(unit.key))
-    refusal = _refusal(world, unit, now_s) if not counts[State.READY] else None
+    refusal = LEFT_OUT if _is_left_out(world, unit) else unit_refusal(world, unit, now_s)
     phase, reason, message = _phase(world, unit, counts, refusal)
     instances = {str(state): counts[state] for state in State if state is not State.GONE}
     tier = _tier(world, unit, counts)
     return UnitStatus(phase, reason, message, instances, tier, refusal)
+
+
+def unit_refusal(world: World, unit: Wanted, now_s: float) -> str | None:
+    """Return what callers are told instead of being held; None where it serves or may soon."""
+    if any(item.life.state is State.READY for item in world.instances_of(unit.key)):
+        return None
+    return _refusal(world, unit, now_s)
+
+
+def _is_left_out(world: World, unit: Wanted) -> bool:
+    return unit.key in world.left_out and not unit.deleted
 
 
 def _phase(
@@ -57,8 +69,7 @@ def _phase(
         left = counts.total()
         return UnitPhase.DELETING, "Draining", f"{left} of its instances are still there"
     if refusal:
-        reason = "CrashLoop" if unit.model else "ModelUnavailable"
-        return UnitPhase.FAILED, reason, refusal
+        return UnitPhase.FAILED, _failure(world, unit), refusal
     host = world.hosts.get(unit.host or "")
     if host is None or host.life.state is not HostState.READY:
         return UnitPhase.DEPLOYING, "LoadingModel", _waiting_for_host(world, unit)
@@ -72,6 +83,12 @@ def _phase(
     if failure.failures:
         return UnitPhase.READY, "Retrying", f"an instance failed: {failure.reason}"
     return UnitPhase.READY, "ScaledToZero", "the next request starts an instance"
+
+
+def _failure(world: World, unit: Wanted) -> str:
+    if _is_left_out(world, unit):
+        return "PlatformFull"
+    return "CrashLoop" if unit.model else "ModelUnavailable"
 
 
 def _waiting_for_host(world: World, unit: Wanted) -> str:

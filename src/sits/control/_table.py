@@ -5,20 +5,24 @@ ready instances are in it; a unit at zero instances is in it, since its endpoint
 that was sent is true at a gateway when the gateway says so: `wait_taken` waits for that.
 """
 
+import logging
 from collections.abc import Iterable
 
 import anyio
 
 from sits.control._lifecycle import State
 from sits.control._plan import Wanted
+from sits.control._room import fit_table, key_records
 from sits.control._settings import Settings
-from sits.control._status import unit_status
-from sits.control._world import TrackedInstance, World
+from sits.control._status import unit_refusal
+from sits.control._world import TrackedInstance, UnitKey, World
 from sits.store import KeyEntry
-from sits.wire import Channel, KeyRecord, Load, RoutedInstance, Table, UnitRoute, WireError
+from sits.wire import Channel, Load, RoutedInstance, Table, UnitRoute, WireError
 
 _EPOCH_BITS = 32
 _SEND_S = 1.0
+
+log = logging.getLogger(__name__)
 
 
 def make_routes(
@@ -41,7 +45,7 @@ def _route(world: World, unit: Wanted, settings: Settings, now_s: float) -> Unit
         instances=tuple(
             routed for item in world.instances_of(unit.key) if (routed := _routed(item))
         ),
-        refusal=unit_status(world, unit, now_s).refusal,
+        refusal=unit_refusal(world, unit, now_s),
         hold_s=settings.hold_s,
         queue_limit=settings.queue_limit,
     )
@@ -57,7 +61,8 @@ class Publisher:
     """Gives every connected gateway the newest table."""
 
     def __init__(self, epoch: int) -> None:
-        self._table = Table(epoch << _EPOCH_BITS, (), ())
+        self._whole = self._table = Table(epoch << _EPOCH_BITS, (), ())
+        self._left_out: frozenset[UnitKey] = frozenset()
         self._gateways: dict[int, Channel[Load]] = {}
         self._taken: dict[int, int] = {}
         self._progress = anyio.Event()
@@ -67,6 +72,11 @@ class Publisher:
     def version(self) -> int:
         """The version that gateways have."""
         return self._table.version
+
+    @property
+    def left_out(self) -> frozenset[UnitKey]:
+        """The units that the table refuses, since with them it would be too large."""
+        return self._left_out
 
     @property
     def gateway_count(self) -> int:
@@ -114,19 +124,36 @@ class Publisher:
         When this returns, every gateway has been sent it, or has been cut off: one that does
         not read for a second would otherwise route to what is gone.
         """
-        records = tuple(KeyRecord(key.key_id, key.secret_hash, key.tenant) for key in keys)
-        if self._table.units == units and self._table.keys == records:
+        records = key_records(keys)
+        if self._whole.units == units and self._whole.keys == records:
             return False
-        self._table = Table(self._table.version + 1, units, records)
+        self._whole = Table(self._table.version + 1, units, records)
+        self._table, places = fit_table(self._whole)
+        self._note_left_out(frozenset((units[place].tenant, units[place].name) for place in places))
         async with anyio.create_task_group() as group:
             for gateway, channel in list(self._gateways.items()):
                 group.start_soon(self._send, gateway, channel)
         return True
 
+    def _note_left_out(self, keys: frozenset[UnitKey]) -> None:
+        if keys and keys != self._left_out:
+            log.error(
+                "all units together are too large for gateways; the largest are refused until "
+                "units are deleted or prompts are shorter units=%s",
+                " ".join(f"{tenant}/{name}" for tenant, name in sorted(keys)),
+            )
+        self._left_out = keys
+
     async def _send(self, gateway: int, channel: Channel[Load]) -> None:
         try:
             with anyio.fail_after(_SEND_S):
                 await channel.send(self._table)
-        except (TimeoutError, anyio.BrokenResourceError, anyio.ClosedResourceError, WireError):
-            self.leave(gateway)
-            await channel.aclose()
+        except (TimeoutError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await self._cut_off(gateway, channel)
+        except WireError as error:
+            log.error("the table cannot be sent; delete units or keys problem=%s", error)
+            await self._cut_off(gateway, channel)
+
+    async def _cut_off(self, gateway: int, channel: Channel[Load]) -> None:
+        self.leave(gateway)
+        await channel.aclose()

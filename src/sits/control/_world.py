@@ -90,6 +90,7 @@ class World:
         self.scales: dict[UnitKey, ScaleState] = {}
         self.host_backoffs: dict[str, Backoff] = {}
         self.template_backoffs: dict[tuple[str, str], Backoff] = {}  # (host, tenant)
+        self.left_out: frozenset[UnitKey] = frozenset()  # too large for gateways to be told of
         self._loads: dict[int, Load] = {}
 
     def demand(self, key: UnitKey) -> tuple[int, int]:
