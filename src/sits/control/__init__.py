@@ -12,6 +12,7 @@
     _room       how much they can be told, pure
     _keys       the key in a file that the owner of the machine uses
     _units      the store's units as the loop and the API see them
+    _models     their models' files, and when to look again for one that is missing
     _apply, _names, _server, _clock, _settings, _errors    what their names say
 
 The loop is level-triggered: any event only wakes it; each turn compares everything from

@@ -1,7 +1,7 @@
 """The control API under `/api/v1`, on a unix socket behind the gateway.
 
 The gateway has checked the key and says whose request it is in `x-sits-tenant` (it strips what
-a client sent under that name); without one it is the default tenant's. Errors have the form
+a client sent under that name); without one nothing is answered. Errors have the form
 `{"error": {"message", "type", "param", "code"}}`.
 """
 
@@ -19,11 +19,11 @@ from starlette.exceptions import HTTPException
 
 from sits._errors import SitsError
 from sits._version import __version__
-from sits.control._errors import BodyTooLarge, RequestError
+from sits.control._errors import BodyTooLarge, RequestError, TenantMissing
 from sits.control._units import Units
+from sits.models import ModelError
 from sits.spec import MAX_UNIT_BYTES, Loaded, SpecError, load_unit, load_unit_json
 
-DEFAULT_TENANT = "default"
 _TENANT = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _BODY_S = 30.0
 # JSON may escape what YAML writes plainly.
@@ -32,8 +32,8 @@ _MAX_BODY_BYTES = 2 * MAX_UNIT_BYTES
 log = logging.getLogger(__name__)
 
 
-# Gives the state of the platform as JSON's types.
-PlatformStatus = Callable[[], dict[str, object]]
+# Gives the state of the platform as JSON's types, with a tenant's own units and no other's.
+PlatformStatus = Callable[[str], dict[str, object]]
 # Returns when a change that was just made is true at every gateway (or will not be soon).
 Settle = Callable[[], Awaitable[None]]
 
@@ -57,7 +57,14 @@ def make_app(units: Units, platform_status: PlatformStatus, settle: Settle) -> F
     return app
 
 
-def _tenant(x_sits_tenant: Annotated[str, Header()] = DEFAULT_TENANT) -> str:
+def _tenant(
+    x_sits_tenant: Annotated[str | None, Header(include_in_schema=False)] = None,
+) -> str:
+    if x_sits_tenant is None:
+        raise TenantMissing(
+            "the request does not say whose it is; send it to the gateway, with a key, which "
+            "says that in x-sits-tenant"
+        )
     if not _TENANT.fullmatch(x_sits_tenant):
         raise RequestError(
             f"x-sits-tenant is {x_sits_tenant!r}; expected lower-case letters, digits and '-'"
@@ -117,9 +124,9 @@ def _status_routes(units: Units, platform_status: PlatformStatus) -> APIRouter:
 
     @router.get("/status")
     async def status(tenant: Tenant) -> dict[str, Any]:
-        """Show the platform: version, hosts, instances, gateways."""
+        """Show the platform: version, gateways, and the tenant's own units' hosts and instances."""
         count = sum(unit.tenant == tenant for unit in units.wanted())
-        return {"version": __version__, "units": count, **platform_status()}
+        return {"version": __version__, "units": count, **platform_status(tenant)}
 
     return router
 
@@ -179,10 +186,20 @@ def _error(
 
 async def _on_sits_error(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, SitsError)
-    param = (error.field or None) if isinstance(error, SpecError) else None
+    param = _param(error)
     if error.http_status >= 500:
         log.error("request failed", exc_info=error)
     return _error(error.http_status, str(error), error.code, param, error.retryable)
+
+
+def _param(error: SitsError) -> str | None:
+    match error:
+        case SpecError():
+            return error.field or None
+        case ModelError():
+            return "model"
+        case _:
+            return None
 
 
 async def _on_http_error(request: Request, error: Exception) -> JSONResponse:

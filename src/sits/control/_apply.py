@@ -22,8 +22,8 @@ def apply_plan(world: World, plan: Plan, now_s: float) -> None:
 
 def _apply_order(world: World, order: Order, now_s: float) -> None:
     match order.message:
-        case StartHost(host=name, model_path=path):
-            world.hosts[name] = TrackedHost(name, path)
+        case StartHost(host=name):
+            world.hosts[name] = TrackedHost(name, now_s)
         case StopHost(host=name):
             world.hosts[name].life.advance(HostEvent.STOP)
             for item in world.instances.values():

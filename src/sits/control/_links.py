@@ -32,6 +32,7 @@ from sits.wire import (
 )
 
 _SEND_S = 5.0
+_CONNECT_S = 5.0
 _FIRST_RETRY_S = 0.01
 _MAX_RETRY_S = 0.5
 
@@ -84,7 +85,7 @@ class Links:
     def _on_node(self, message: FromNode, hosts: anyio.abc.TaskGroup) -> None:
         match message:
             case HostUp(host=name, endpoint=endpoint):
-                if self._world.host_up(name, endpoint):
+                if self._world.host_up(name, self._clock.monotonic_s()):
                     hosts.start_soon(self._run_host, name, endpoint)
             case HostDown(host=name, message=text):
                 log.info("host down host=%s message=%r", name, text)
@@ -146,8 +147,9 @@ async def _connect(path: str, types: Any) -> Channel[Any]:
     delay_s = _FIRST_RETRY_S
     while True:
         try:
-            return await connect(path, types)
-        except OSError:
+            with anyio.fail_after(_CONNECT_S):
+                return await connect(path, types)
+        except OSError:  # TimeoutError is one: a peer that takes no connections, but listens
             await anyio.sleep(delay_s)
             delay_s = min(delay_s * 1.5, _MAX_RETRY_S)
 

@@ -2,7 +2,8 @@
 
 A start has its time; then its instance is told to stop, and its unit has had a failure. A stop
 has its drain and some grace; then the instance is told to end at once; after the grace once
-more its host is taken for broken, since a host kills what does not obey.
+more its host is taken for broken, since a host kills what does not obey. A host itself has its
+time to come up and to load its model; then it is broken too.
 """
 
 from collections.abc import Iterable
@@ -28,6 +29,18 @@ def due_s(item: TrackedInstance, start_s: float) -> float | None:
 def is_overdue(item: TrackedInstance, start_s: float, now_s: float) -> bool:
     """Return whether an instance has not done in time what it was told last."""
     until_s = due_s(item, start_s)
+    return until_s is not None and now_s >= until_s
+
+
+def load_due_s(host: TrackedHost, load_s: float) -> float | None:
+    """Return when a host must have loaded its model; None: it has, or is told to stop."""
+    loading = host.life.state in (HostState.STARTING, HostState.CONNECTING)
+    return host.told_s + load_s if loading else None
+
+
+def is_load_overdue(host: TrackedHost, load_s: float, now_s: float) -> bool:
+    """Return whether a host has not loaded its model in time."""
+    until_s = load_due_s(host, load_s)
     return until_s is not None and now_s >= until_s
 
 

@@ -11,7 +11,14 @@ from dataclasses import dataclass, field, replace
 
 from sits.control._lifecycle import HostState, State
 from sits.control._names import host_name
-from sits.control._overdue import GRACE_S, due_s, hung_instance, is_overdue
+from sits.control._overdue import (
+    GRACE_S,
+    due_s,
+    hung_instance,
+    is_load_overdue,
+    is_overdue,
+    load_due_s,
+)
 from sits.control._world import TemplateState, TrackedHost, TrackedInstance, UnitKey, World
 from sits.models import ModelFile
 from sits.policy import (
@@ -27,7 +34,7 @@ from sits.policy import (
     decide_instances,
     may_try,
 )
-from sits.spec import Unit
+from sits.spec import Scale, Unit
 from sits.wire import OpenTemplate, StartHost, StartInstance, StopHost, StopInstance
 
 
@@ -36,23 +43,32 @@ class Wanted:
     """A unit as the store has it, with its model found.
 
     Attributes:
+        unit: what was deployed; None when this version cannot read it.
         model: its file; None when there is none, and `problem` then says why.
+        retry_at_s: when its model is looked for again; None: it is there, or not looked for.
         deleted: it is to go as soon as its instances have.
     """
 
     tenant: str
-    unit: Unit
+    name: str
+    unit: Unit | None
     revision: str
     created_s: float
     updated_s: float
     model: ModelFile | None
     problem: str | None = None
+    retry_at_s: float | None = None
     deleted: bool = False
 
     @property
     def key(self) -> UnitKey:
         """How the world knows it."""
-        return self.tenant, self.unit.name
+        return self.tenant, self.name
+
+    @property
+    def scale(self) -> Scale:
+        """How it may scale."""
+        return self.unit.scale if self.unit else Scale()
 
     @property
     def host(self) -> str | None:
@@ -76,7 +92,7 @@ class Plan:
         orders: in the order in which they are sent.
         purge: units whose records may go.
         due_s: when to make the next plan though nothing has happened.
-        broken: hosts that are stopped since something on them does not end.
+        broken: hosts that are stopped since they, or something on them, took too long.
         scales, host_backoffs, template_backoffs: what to remember; the rest is forgotten.
     """
 
@@ -101,6 +117,7 @@ class Limits:
     idle_s: float
     drain_s: float
     start_s: float
+    load_s: float
     make_name: Callable[[str], str]
 
 
@@ -115,12 +132,13 @@ def make_plan(world: World, wanted: Iterable[Wanted], limits: Limits, now_s: flo
     """
     units = {unit.key: unit for unit in wanted}
     plan = Plan()
-    _plan_hosts(plan, world, units, now_s)
+    _plan_hosts(plan, world, units, limits, now_s)
     _plan_templates(plan, world, units, now_s)
     for unit in units.values():
         plan.scales[unit.key] = _scale_state(world, unit.key, limits, now_s)
         if unit.host is None:
             _plan_end(plan, world, unit, limits)
+            plan.note_due(None if unit.deleted else unit.retry_at_s)
         else:
             _plan_instances(plan, world, unit, limits, now_s)
     for item in world.instances.values():
@@ -130,7 +148,9 @@ def make_plan(world: World, wanted: Iterable[Wanted], limits: Limits, now_s: flo
     return plan
 
 
-def _plan_hosts(plan: Plan, world: World, units: Mapping[UnitKey, Wanted], now_s: float) -> None:
+def _plan_hosts(
+    plan: Plan, world: World, units: Mapping[UnitKey, Wanted], limits: Limits, now_s: float
+) -> None:
     needed = {
         unit.host: str(unit.model.path) for unit in units.values() if unit.host and unit.model
     }
@@ -139,7 +159,7 @@ def _plan_hosts(plan: Plan, world: World, units: Mapping[UnitKey, Wanted], now_s
             host = world.hosts.get(name)
             healthy = host is not None and host.life.state is HostState.READY
             plan.host_backoffs[name] = after_health(backoff, healthy=healthy, now_s=now_s)
-    _plan_broken_hosts(plan, world, needed, now_s)
+    _plan_broken_hosts(plan, world, needed, limits, now_s)
     for backoff in plan.host_backoffs.values():
         plan.note_due(backoff_due_s(backoff, now_s))
     if not world.node_connected:
@@ -147,6 +167,7 @@ def _plan_hosts(plan: Plan, world: World, units: Mapping[UnitKey, Wanted], now_s
     for name, path in needed.items():
         if name not in world.hosts and may_try(plan.host_backoffs.get(name, Backoff()), now_s):
             plan.orders.append(Order(StartHost(name, path)))
+            plan.note_due(now_s + limits.load_s)
     busy = needed.keys() | {item.host for item in world.instances.values()}
     for host in world.hosts.values():
         unneeded = host.name not in busy and host.life.state is not HostState.STOPPING
@@ -154,20 +175,27 @@ def _plan_hosts(plan: Plan, world: World, units: Mapping[UnitKey, Wanted], now_s
             plan.orders.append(Order(StopHost(host.name)))
 
 
-def _plan_broken_hosts(plan: Plan, world: World, needed: Container[str], now_s: float) -> None:
+def _plan_broken_hosts(
+    plan: Plan, world: World, needed: Container[str], limits: Limits, now_s: float
+) -> None:
     if not world.node_connected:
         return  # nobody could be told
     for host in world.hosts.values():
-        hung = hung_instance(host, world.instances.values(), now_s)
-        if hung is None:
+        reason = _why_broken(world, host, limits, now_s)
+        if reason is None:
+            plan.note_due(load_due_s(host, limits.load_s))
             continue
         plan.broken.add(host.name)
         if host.name in needed:
-            plan.host_backoffs[host.name] = after_failure(
-                plan.host_backoffs.get(host.name, Backoff()),
-                f"its instance {hung.name} did not end when it was told to",
-                now_s,
-            )
+            former = plan.host_backoffs.get(host.name, Backoff())
+            plan.host_backoffs[host.name] = after_failure(former, reason, now_s)
+
+
+def _why_broken(world: World, host: TrackedHost, limits: Limits, now_s: float) -> str | None:
+    if is_load_overdue(host, limits.load_s, now_s):
+        return f"it did not load its model within {limits.load_s:g} s"
+    hung = hung_instance(host, world.instances.values(), now_s)
+    return f"its instance {hung.name} did not end when it was told to" if hung else None
 
 
 def _plan_templates(
@@ -243,7 +271,7 @@ def _plan_instances(plan: Plan, world: World, unit: Wanted, limits: Limits, now_
     decision = decide_instances(
         plan.scales[unit.key],
         Observed(waiting, running, tuple(item.view for item in new), reserved=len(old)),
-        ScaleSpec(unit.unit.scale.min_instances, unit.unit.scale.max_instances, limits.idle_s),
+        ScaleSpec(unit.scale.min_instances, unit.scale.max_instances, limits.idle_s),
         now_s,
     )
     plan.scales[unit.key] = decision.next_state
@@ -272,7 +300,7 @@ def _roll_over(
             _stop(plan, item, limits)
     if serving and not new_serves and demand and not _is_warm(plan, world, unit):
         return False
-    room = unit.unit.scale.max_instances - len(old) - len(new)
+    room = unit.scale.max_instances - len(old) - len(new)
     if new_serves or not demand:
         leaving = serving
     elif room <= 0 and not new and len(serving) == len(old):
@@ -303,8 +331,8 @@ def _can_start(plan: Plan, world: World, unit: Wanted) -> bool:
 
 def _start(plan: Plan, unit: Wanted, action: Start, limits: Limits) -> None:
     for _ in range(action.count):
-        name = limits.make_name(unit.unit.name)
-        plan.orders.append(Order(StartInstance(name, unit.tenant, unit.unit.name), unit.host))
+        name = limits.make_name(unit.name)
+        plan.orders.append(Order(StartInstance(name, unit.tenant, unit.name), unit.host))
 
 
 def _stop(plan: Plan, item: TrackedInstance, limits: Limits) -> None:

@@ -17,12 +17,13 @@ from sits.control._apply import apply_plan
 from sits.control._clock import Clock, SystemClock
 from sits.control._keys import ensure_local_key
 from sits.control._links import Links
+from sits.control._models import Resolve
 from sits.control._names import Names
 from sits.control._plan import Limits, Plan, make_plan
 from sits.control._server import serve_app
 from sits.control._settings import Settings
 from sits.control._table import Publisher, make_routes
-from sits.control._units import Resolve, Units
+from sits.control._units import Units
 from sits.control._world import World
 from sits.models import resolve
 from sits.store import Store, StoreError, open_store
@@ -94,8 +95,13 @@ class _Control:
         self._world = World()
         epoch = store.next_epoch()
         self._publisher = Publisher(epoch)
-        drain_s, start_s = settings.instance_drain_s, settings.start_s
-        self._limits = Limits(settings.idle_s, drain_s, start_s, Names(epoch))
+        self._limits = Limits(
+            idle_s=settings.idle_s,
+            drain_s=settings.instance_drain_s,
+            start_s=settings.start_s,
+            load_s=settings.load_s,
+            make_name=Names(epoch),
+        )
         self._event = anyio.Event()
         self._turns = 0
         self._published_turn = 0
@@ -133,6 +139,7 @@ class _Control:
         self._purge(plan, now_s)
         routes = make_routes(self._world, wanted, self._settings, now_s)
         await self._publisher.publish(routes, keys)
+        self._world.left_out = self._publisher.left_out
         self._published_turn = turn
         published, self._published = self._published, anyio.Event()
         published.set()
@@ -199,9 +206,12 @@ class _Control:
         )
         group.cancel_scope.cancel()
 
-    def platform_status(self) -> dict[str, object]:
-        """What `GET /api/v1/status` tells, besides the units."""
-        paths = {unit.host: str(unit.model.path) for unit in self.units.wanted() if unit.model}
+    def platform_status(self, tenant: str) -> dict[str, object]:
+        """What `GET /api/v1/status` tells a tenant: nothing of what is others' alone."""
+        own = [unit for unit in self.units.wanted() if unit.tenant == tenant]
+        instances = [item for item in self._world.instances.values() if item.tenant == tenant]
+        paths = {unit.host: str(unit.model.path) for unit in own if unit.model}
+        used = paths.keys() | {item.host for item in instances}
         return {
             "started_s": self._started_s,
             "uptime_s": round(self._clock.monotonic_s() - self._start_s, 3),
@@ -211,9 +221,10 @@ class _Control:
             "hosts": [
                 {"name": host.name, "model_path": paths.get(host.name), "state": host.life.state}
                 for host in self._world.hosts.values()
+                if host.name in used
             ],
             "instances": [
                 {"name": item.name, "unit": item.unit, "state": item.life.state}
-                for item in self._world.instances.values()
+                for item in instances
             ],
         }

@@ -22,6 +22,7 @@ class Settings:
         queue_limit: how many requests of a unit may wait at one gateway.
         instance_drain_s: seconds that a stopping instance's requests get to finish.
         start_s: seconds that an instance may take to come up.
+        load_s: seconds that a host may take to come up and to load its model.
     """
 
     home: str
@@ -35,10 +36,11 @@ class Settings:
     queue_limit: int = 64
     instance_drain_s: float = 10.0
     start_s: float = 60.0
+    load_s: float = 600.0
 
     def __post_init__(self) -> None:
         """Check what a type cannot say."""
-        for name in ("idle_s", "hold_s", "queue_limit", "start_s"):
+        for name in ("idle_s", "hold_s", "queue_limit", "start_s", "load_s"):
             if not getattr(self, name) > 0:
                 raise SettingsError(f"{name} is {getattr(self, name)}; expected more than 0")
         if not self.instance_drain_s >= 0:

@@ -88,6 +88,8 @@ def _phase(
 def _failure(world: World, unit: Wanted) -> str:
     if _is_left_out(world, unit):
         return "PlatformFull"
+    if unit.unit is None:
+        return "Unreadable"
     return "CrashLoop" if unit.model else "ModelUnavailable"
 
 
@@ -107,7 +109,7 @@ def _waiting_for_template(world: World, unit: Wanted) -> str:
 
 def _refusal(world: World, unit: Wanted, now_s: float) -> str | None:
     if unit.deleted:
-        return f"the unit '{unit.unit.name}' is being deleted"
+        return f"the unit '{unit.name}' is being deleted"
     if unit.host is None:
         return unit.problem or "its model is not available"
     crashes = {

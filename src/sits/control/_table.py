@@ -33,12 +33,11 @@ def make_routes(
 
 
 def _route(world: World, unit: Wanted, settings: Settings, now_s: float) -> UnitRoute:
-    prompt = unit.unit.prompt
+    prompt = unit.unit.prompt if unit.unit else None
     return UnitRoute(
-        name=unit.unit.name,
+        name=unit.name,
         tenant=unit.tenant,
         revision=unit.revision,
-        model=str(unit.unit.model),
         created_s=int(unit.created_s),
         system=prompt.system if prompt else None,
         template=prompt.template if prompt else None,

@@ -1,21 +1,22 @@
 """The units of the store as the loop and the API see them, and what the API does to them."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from sits.control._clock import Clock
 from sits.control._errors import UnitNotFound
+from sits.control._models import Models, Resolve
 from sits.control._plan import Wanted
+from sits.control._room import check_room, key_records
 from sits.control._settings import Settings
 from sits.control._status import unit_status
+from sits.control._table import make_routes
 from sits.control._world import UnitKey, World
-from sits.models import ModelError, ModelFile
 from sits.sandbox import SandboxError, check_prompt
 from sits.spec import (
     Loaded,
-    ModelReference,
     SpecError,
     Unit,
     canonical_json,
@@ -23,14 +24,7 @@ from sits.spec import (
     unit_from_json,
 )
 from sits.store import KeyEntry, Store, UnitRecord
-
-
-class Resolve(Protocol):
-    """Finds a model's file, or raises `ModelError`."""
-
-    def __call__(self, reference: ModelReference, *, home: Path) -> ModelFile:
-        """Return the file that the reference names."""
-        ...
+from sits.wire import Table
 
 
 @dataclass(frozen=True)
@@ -58,16 +52,22 @@ class Units:
         self._store = store
         self._world = world
         self._clock = clock
-        self._resolve = resolve
         self._settings = settings
         self._wake = wake
+        self._models = Models(resolve, Path(settings.home))
         self._wanted: tuple[Wanted, ...] | None = None
         self._keys: tuple[KeyEntry, ...] | None = None
 
     def wanted(self) -> tuple[Wanted, ...]:
-        """Return all units of all tenants, also those that are being deleted."""
-        if self._wanted is None:
-            self._wanted = tuple(self._to_wanted(record) for record in self._store.units())
+        """Return all units of all tenants, also those that are being deleted.
+
+        Models that were missing are looked for again when that is due.
+        """
+        now_s = self._clock.monotonic_s()
+        if self._wanted is None or self._models.is_due(now_s):
+            records = self._store.units()
+            self._wanted = tuple(self._to_wanted(record, now_s) for record in records)
+            self._models.keep(unit.unit.model for unit in self._wanted if unit.unit)
         return self._wanted
 
     def keys(self) -> tuple[KeyEntry, ...]:
@@ -88,16 +88,18 @@ class Units:
         Raises:
             SpecError: its prompt lies in a file that was not put in, or is no template.
             ModelError: its model cannot be run here.
+            PlatformFull: gateways could not be told of it beside the others.
         """
         unit = loaded.unit
         _check_inlined(unit)
         _check_template(unit)
-        model = self._resolve(unit.model, home=Path(self._settings.home))
+        model = self._models.resolve(unit.model)
         now_s = self._clock.unix_s()
+        planned = Wanted(tenant, unit.name, unit, revision_id(unit), now_s, now_s, model)
+        self._check_room(planned)
         if dry_run:
             former = self._store.unit(tenant, unit.name)
             created = former is None or former.deleted_s is not None
-            planned = Wanted(tenant, unit, revision_id(unit), now_s, now_s, model)
             return Deployed(planned, created, loaded.notes)
         result = self._store.put_unit(
             tenant,
@@ -139,42 +141,70 @@ class Units:
     def describe(self, unit: Wanted) -> dict[str, Any]:
         """Return a unit as the API shows it."""
         status = unit_status(self._world, unit, self._clock.monotonic_s())
+        spec = _spec(unit)
         return {
-            "name": unit.unit.name,
+            "name": unit.name,
             "revision": unit.revision,
             "endpoint": self.endpoint(unit),
-            "model": str(unit.unit.model),
+            "model": spec["model"],
             "created_s": unit.created_s,
             "updated_s": unit.updated_s,
-            "spec": unit.unit.model_dump(mode="json", exclude_none=True),
+            "spec": spec,
             "status": asdict(status),
         }
 
     def endpoint(self, unit: Wanted) -> str:
         """Return the URL that a unit answers on."""
-        return f"{self._settings.public_url.rstrip('/')}/iu/{unit.unit.name}/v1/query"
+        return f"{self._settings.public_url.rstrip('/')}/iu/{unit.name}/v1/query"
+
+    def _check_room(self, planned: Wanted) -> None:
+        others = [unit for unit in self.wanted() if unit.key != planned.key]
+        check_room(self._table(self.wanted()), self._table([*others, planned]))
+
+    def _table(self, wanted: Iterable[Wanted]) -> Table:
+        routes = make_routes(self._world, wanted, self._settings, self._clock.monotonic_s())
+        return Table(0, routes, key_records(self.keys()))
 
     def _changed(self) -> None:
         self._wanted = None
         self._keys = None
 
-    def _to_wanted(self, record: UnitRecord) -> Wanted:
-        unit = unit_from_json(record.spec_json)
-        model, problem = None, None
-        try:
-            model = self._resolve(unit.model, home=Path(self._settings.home))
-        except ModelError as error:
-            problem = str(error)
-        return Wanted(
+    def _to_wanted(self, record: UnitRecord, now_s: float) -> Wanted:
+        bare = Wanted(
             record.tenant,
-            unit,
+            record.name,
+            None,
             record.revision,
             record.created_s,
             record.updated_s,
-            model=model,
-            problem=problem,
+            model=None,
             deleted=record.deleted_s is not None,
         )
+        try:
+            unit = unit_from_json(record.spec_json)
+        except SpecError as error:
+            return replace(bare, problem=_unreadable(record, error))
+        found = self._models.find(unit.model, now_s)
+        return replace(
+            bare,
+            unit=unit,
+            model=found.model,
+            problem=found.problem,
+            retry_at_s=found.retry_at_s,
+        )
+
+
+def _unreadable(record: UnitRecord, error: SpecError) -> str:
+    return (
+        f"the stored unit '{record.name}' cannot be read by this version ({error}); deploy it "
+        "again, or delete it"
+    )
+
+
+def _spec(unit: Wanted) -> dict[str, Any]:
+    if unit.unit is None:
+        return {"name": unit.name, "model": "unknown"}
+    return unit.unit.model_dump(mode="json", exclude_none=True)
 
 
 def _check_inlined(unit: Unit) -> None:

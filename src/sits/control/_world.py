@@ -33,11 +33,14 @@ class TemplateState(StrEnum):
 
 @dataclass
 class TrackedHost:
-    """A base host that was asked for."""
+    """A base host that was asked for.
+
+    Attributes:
+        told_s: when it was told to start, or first heard of.
+    """
 
     name: str
-    model_path: str
-    endpoint: str | None = None
+    told_s: float = 0.0
     templates: dict[str, TemplateState] = field(default_factory=dict)
     life: Lifecycle[HostState, HostEvent] = field(
         default_factory=lambda: Lifecycle(HOST_TRANSITIONS, HostState.STARTING)
@@ -122,16 +125,15 @@ class World:
             if host.life.state in (HostState.STARTING, HostState.STOPPING):
                 self._drop_host(host)
 
-    def host_up(self, name: str, endpoint: str) -> bool:
+    def host_up(self, name: str, now_s: float) -> bool:
         """A host runs. Returns whether its link is to be opened now.
 
         One that was not asked for was by an earlier life of control: it is taken over, and
         stopped by the next plan if nothing needs it.
         """
-        host = self.hosts.setdefault(name, TrackedHost(name, model_path=""))
+        host = self.hosts.setdefault(name, TrackedHost(name, now_s))
         if host.life.state not in (HostState.STARTING, HostState.STOPPING):
             return False  # told again, or about to be stopped
-        host.endpoint = endpoint
         return host.life.advance(HostEvent.UP) is HostState.CONNECTING
 
     def host_down(self, name: str, message: str, now_s: float) -> None:

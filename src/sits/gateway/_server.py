@@ -138,7 +138,7 @@ async def run(
         # Connections wait in the kernel's queue meanwhile, rather than being refused.
         with anyio.move_on_after(settings.first_table_s):
             await gateway.table.wait_until_ready()
-        log.info("event=listening address=%s", listener.getsockname())
+        log.info("event=listening address=%s:%d", *listener.getsockname()[:2])
         task_status.started(port)
         try:
             await server.serve([listener])

@@ -7,7 +7,11 @@ are spelled out, so that a stored unit keeps its meaning when a default changes 
 import hashlib
 import json
 
+import pydantic
+
+from sits.spec._errors import SpecError
 from sits.spec._unit import Unit
+from sits.spec._yaml import dotted
 
 REVISION_CHARS = 12
 
@@ -22,9 +26,15 @@ def unit_from_json(text: str) -> Unit:
     """Return the unit that `canonical_json` wrote.
 
     Raises:
-        pydantic.ValidationError: it was written by something else.
+        SpecError: it was written by something else, such as a newer version.
     """
-    return Unit.model_validate(json.loads(text))
+    try:
+        return Unit.model_validate(json.loads(text))
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise SpecError(first["msg"], field=dotted(first["loc"])) from error
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"is not usable JSON: {error}") from error
 
 
 def revision_id(unit: Unit) -> str:

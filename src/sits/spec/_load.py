@@ -7,6 +7,7 @@ wrong in the order of the file, with its line.
 
 import difflib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +15,10 @@ import pydantic
 
 from sits.spec._errors import SpecError
 from sits.spec._repair import repair
-from sits.spec._unit import Unit, expected_at, field_names
+from sits.spec._unit import SECTIONS, Unit, expected_at, field_names
 from sits.spec._yaml import Document, dotted, read_yaml
 
-MAX_UNIT_BYTES = 1024 * 1024
+MAX_UNIT_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
@@ -141,8 +142,7 @@ def _problem(item: Any, document: Document) -> str:
     match item["type"]:
         case "extra_forbidden":
             names = field_names(path[:-1])
-            near = difflib.get_close_matches(str(path[-1]), names, n=1, cutoff=0.6)
-            hint = f"did you mean `{near[0]}`? " if near else ""
+            hint = _field_hint(str(path[-1]), names, at_top=len(path) == 1)
             return f"is not a known field; {hint}expected one of: {', '.join(names)}"
         case "missing":
             return f"is missing; expected {expected_at(path)}"
@@ -153,6 +153,18 @@ def _problem(item: Any, document: Document) -> str:
         case _:
             problem = f"is {_given(item['input'])}; expected {expected_at(path) or item['msg']}"
             return problem + _quote_hint(item, document)
+
+
+def _field_hint(name: str, names: Sequence[str], *, at_top: bool) -> str:
+    """Say where a field belongs, or which one was meant."""
+    if at_top:
+        for section in SECTIONS:
+            if name in field_names((section,)):
+                return f"it belongs under `{section}`; "
+    elif name in field_names(()):
+        return "it belongs at the top, without indentation; "
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    return f"did you mean `{near[0]}`? " if near else ""
 
 
 def _quote_hint(item: Any, document: Document) -> str:

@@ -116,7 +116,9 @@ class _Reader:
     def _key(self, event: Any, path: Path) -> str:
         self._refuse_cleverness(event, path)
         if not isinstance(event, yaml.ScalarEvent):
-            raise self._error(event, path, "has a list or mapping as a key; expected a name")
+            raise self._error(
+                event, path, f"has a list or mapping as a key; expected a name{_quote_hint(event)}"
+            )
         if not event.style and event.value == "<<":
             raise self._error(
                 event, path, "has a merge key ('<<'); write the fields out where they belong"
@@ -138,6 +140,15 @@ class _Reader:
         return SpecError(
             problem, source=self._source, line=event.start_mark.line + 1, field=dotted(path)
         )
+
+
+def _quote_hint(event: Any) -> str:
+    """Say what a person meant who wrote `template: {{ text }}`."""
+    if not getattr(event, "flow_style", False):
+        return ""
+    if isinstance(event, yaml.MappingStartEvent):
+        return ": quote a text that begins with '{', such as \"{{ text }}\""
+    return ": quote a text that begins with '['"
 
 
 def _scalar(text: str) -> Any:

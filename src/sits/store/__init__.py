@@ -11,13 +11,12 @@ power cut every transaction is there whole or not at all.
 
 from sits.store._errors import StoreError, StoreFull, StoreUnavailable
 from sits.store._open import open_store
-from sits.store._records import KeyEntry, PutResult, RevisionRecord, UnitRecord
+from sits.store._records import KeyEntry, PutResult, UnitRecord
 from sits.store._store import Store
 
 __all__ = [
     "KeyEntry",
     "PutResult",
-    "RevisionRecord",
     "Store",
     "StoreError",
     "StoreFull",

@@ -23,23 +23,11 @@ class UnitRecord:
 
 
 @dataclass(frozen=True)
-class RevisionRecord:
-    """A revision: immutable, and kept when its unit goes."""
-
-    tenant: str
-    name: str
-    revision: str
-    spec_json: str
-    created_s: float
-
-
-@dataclass(frozen=True)
 class PutResult:
     """A unit after a deploy, and what the deploy did."""
 
     unit: UnitRecord
     created: bool
-    changed: bool
 
 
 @dataclass(frozen=True)

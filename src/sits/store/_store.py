@@ -1,8 +1,8 @@
 """The store's methods, each one transaction.
 
-Invariants: a revision is never changed or removed; a unit points at a revision that is there;
-a key is never un-revoked. Every method may raise `StoreFull` or `StoreUnavailable`, and has then
-changed nothing. Not for several threads at once.
+Invariants: a revision is never changed (but for damage to it) or removed; a unit points at a
+revision that is there; a key is never un-revoked. Every method may raise `StoreFull` or
+`StoreUnavailable`, and has then changed nothing. Not for several threads at once.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from sits.store._errors import StoreError, to_store_error
-from sits.store._records import KeyEntry, PutResult, RevisionRecord, UnitRecord
+from sits.store._records import KeyEntry, PutResult, UnitRecord
 from sits.store._tables import keys, meta, revisions, units
 
 
@@ -75,7 +75,11 @@ class Store:
                     spec_json=spec_json,
                     created_s=now_s,
                 )
-                .on_conflict_do_nothing()
+                # A revision is named by its text's hash: another text under it is damage.
+                .on_conflict_do_update(
+                    index_elements=[revisions.c.tenant, revisions.c.name, revisions.c.revision],
+                    set_={"spec_json": spec_json},
+                )
             )
             row = connection.execute(_select_unit(tenant, name)).mappings().one_or_none()
             former = None if row is None or row["deleted_s"] is not None else _unit(row)
@@ -92,7 +96,7 @@ class Store:
                 .on_conflict_do_update(index_elements=[units.c.tenant, units.c.name], set_=values)
             )
             row = connection.execute(_select_unit(tenant, name)).mappings().one()
-            return PutResult(_unit(row), created=former is None, changed=changed)
+            return PutResult(_unit(row), created=former is None)
 
     def unit(self, tenant: str, name: str) -> UnitRecord | None:
         """Return a unit, also one that is being deleted."""
@@ -127,17 +131,6 @@ class Store:
             )
             return result.rowcount > 0
 
-    def revisions(self, tenant: str, name: str) -> tuple[RevisionRecord, ...]:
-        """Return a unit's revisions, oldest first, also those of its earlier lives."""
-        query = (
-            select(revisions)
-            .where(revisions.c.tenant == tenant, revisions.c.name == name)
-            .order_by(revisions.c.created_s, revisions.c.revision)
-        )
-        with self._transaction() as connection:
-            rows = connection.execute(query).mappings().all()
-        return tuple(RevisionRecord(**row) for row in rows)
-
     # keys
 
     def add_key(self, entry: KeyEntry, *, alone: bool = False) -> None:
@@ -160,16 +153,6 @@ class Store:
             raise StoreError(
                 f"there is a key with the id '{entry.key_id}'; make another one"
             ) from error
-
-    def revoke_key(self, key_id: str, now_s: float) -> bool:
-        """Revoke a key for ever. Returns whether there was one in force."""
-        with self._transaction() as connection:
-            result = connection.execute(
-                keys.update()
-                .where(keys.c.key_id == key_id, keys.c.revoked_s.is_(None))
-                .values(revoked_s=now_s)
-            )
-            return result.rowcount > 0
 
     def key(self, key_id: str) -> KeyEntry | None:
         """Return a key, also a revoked one."""

@@ -30,7 +30,6 @@ class UnitRoute(msgspec.Struct, frozen=True):
     name: str
     tenant: str
     revision: str
-    model: str
     created_s: int
     system: str | None
     template: str | None

@@ -305,7 +305,10 @@ async def platform(directory: Path, **changes: Any) -> AsyncIterator[Platform]:
         node = FakeNode(record, directory, group)
         await group.start(serve, settings.node_socket, ToNode, node.handle)
         transport = httpx2.AsyncHTTPTransport(uds=settings.api_socket)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://control") as api:
+        headers = {"x-sits-tenant": "default"}
+        async with httpx2.AsyncClient(
+            transport=transport, base_url="http://control", headers=headers
+        ) as api:
             up = Platform(settings, clock, record, node, api, group)
             await up.start_control()
             yield up

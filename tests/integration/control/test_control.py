@@ -1,5 +1,6 @@
 """Control as it runs: deployed to over its API, among a node, a host and gateways of fakes."""
 
+import json
 import stat
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ import anyio.abc
 import httpx2
 import pytest
 
-from sits.store import Store, StoreFull, StoreUnavailable, UnitRecord
+from sits.store import Store, StoreFull, StoreUnavailable, UnitRecord, open_store
 from sits.wire import (
     OpenTemplate,
     StartHost,
@@ -65,7 +66,7 @@ async def test_a_unit_at_zero_is_routed_with_its_prompt_and_without_instances(
     assert route is not None
     assert (route.system, route.template) == ("Be brief.", "{{ q }}")
     assert (route.instances, route.refusal) == ((), None)
-    assert (route.tenant, route.model) == ("default", "builtin://small")
+    assert route.tenant == "default"
 
 
 @pytest.fixture
@@ -343,6 +344,41 @@ async def test_a_restart_of_control_loses_nothing_that_runs(running: Platform) -
     assert not [entry for entry in running.record.entries if isinstance(entry, orders)]
 
 
+def put_more_than_a_table_takes(directory: Path) -> None:
+    """Have the store hold what an earlier version let in: 18 MB of prompts."""
+    store = open_store(directory / "home" / "sits.db")
+    for number in range(18):
+        spec = {"name": f"u{number}", "model": "builtin://small", "prompt": {"system": "x" * 10**6}}
+        text = json.dumps(spec)
+        store.put_unit("default", f"u{number}", revision=f"r{number}", spec_json=text, now_s=1.0)
+    store.close()
+
+
+async def test_a_store_with_more_than_a_table_takes_still_gives_one_and_can_be_mended(
+    running: Platform, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await running.deploy(prompt="{{ q }}")
+    await running.end_control()
+    put_more_than_a_table_takes(directory)
+    await running.start_control()
+    gateway = await running.gateway()
+    assert len(running.record.of(Table)[-1].keys) == 1
+    route = gateway.route()
+    assert route is not None
+    assert (route.template, route.refusal) == ("{{ q }}", None)
+    refused = [unit for unit in running.record.of(Table)[-1].units if unit.refusal]
+    assert {unit.name for unit in refused} == {"u10", "u11"}
+    assert all(unit.system is None and not unit.instances for unit in refused)
+    shown = (await running.api.get("/api/v1/units/u10")).json()["status"]
+    assert (shown["phase"], shown["reason"]) == ("Failed", "PlatformFull")
+    await running.deploy(prompt="{{ q }} again")  # a change that leaves them out as before
+    assert caplog.text.count("too large for gateways") == 1
+    for name in ("u2", "u3"):
+        await running.api.delete(f"/api/v1/units/{name}")
+    assert not [unit for unit in running.record.of(Table)[-1].units if unit.refusal]
+    assert (await running.api.get("/api/v1/units/u10")).json()["status"]["reason"] != "PlatformFull"
+
+
 async def test_the_table_carries_the_hash_of_the_local_key(running: Platform) -> None:
     await running.gateway()
     (record,) = running.record.of(Table)[0].keys
@@ -371,6 +407,20 @@ async def test_the_uptime_does_not_follow_the_wall_clock(running: Platform) -> N
     shown = (await running.api.get("/api/v1/status")).json()
     assert shown["uptime_s"] == 5.0
     assert shown["started_s"] == 1_800_001_000.0
+
+
+async def test_the_status_shows_a_tenant_what_is_its_own(running: Platform) -> None:
+    gateway = await running.gateway()
+    await running.deploy()
+    await gateway.say(running=1)
+    await running.record.until(lambda: len(gateway.serving()) == 1)
+    own = (await running.api.get("/api/v1/status")).json()
+    assert [item["unit"] for item in own["instances"]] == ["chat"]
+    assert [host["model_path"] for host in own["hosts"]] == ["/models/small.gguf"]
+    other = await running.api.get("/api/v1/status", headers={"x-sits-tenant": "other"})
+    shown = other.json()
+    assert (shown["units"], shown["hosts"], shown["instances"]) == (0, [], [])
+    assert not any(word in other.text for word in ("chat", "small", "h-"))
 
 
 async def test_a_host_whose_instance_does_not_end_is_replaced(running: Platform) -> None:

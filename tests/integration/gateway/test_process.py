@@ -47,7 +47,7 @@ async def log_until_listening(process: anyio.abc.Process) -> str:
 
 async def port_of(process: anyio.abc.Process) -> int:
     text = await log_until_listening(process)
-    return int(text.split("event=listening url=http://127.0.0.1:")[1].split()[0])
+    return int(text.split("event=listening address=127.0.0.1:")[1].split()[0])
 
 
 async def rest_of(process: anyio.abc.Process) -> str:

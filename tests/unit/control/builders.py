@@ -17,6 +17,7 @@ from sits.wire import HostReady, Instance, InstanceReady, Load, Tier, UnitLoad
 IDLE_S = 60.0
 DRAIN_S = 10.0
 START_S = 40.0
+LOAD_S = 300.0
 CAPACITY = 4
 
 
@@ -36,7 +37,9 @@ def make_wanted(
 ) -> Wanted:
     unit = make_unit(name, model, **fields)
     file = None if problem else ModelFile(Path(f"/models/{model}.gguf"), model, 1)
-    return Wanted(tenant, unit, revision_id(unit), 1.0, 2.0, file, problem, deleted)
+    return Wanted(
+        tenant, name, unit, revision_id(unit), 1.0, 2.0, file, problem=problem, deleted=deleted
+    )
 
 
 def make_settings(**changes: Any) -> Settings:
@@ -65,7 +68,9 @@ class Scene:
         self.wanted = list(wanted)
         self.now_s = 0.0
         self.due_s: float | None = None
-        self.limits = Limits(IDLE_S, DRAIN_S, START_S, lambda unit: f"{unit}-{next(counter)}")
+        self.limits = Limits(
+            IDLE_S, DRAIN_S, START_S, LOAD_S, lambda unit: f"{unit}-{next(counter)}"
+        )
 
     def plan(self) -> Plan:
         return make_plan(self.world, self.wanted, self.limits, self.now_s)
@@ -87,7 +92,7 @@ class Scene:
     def warm(self, model: str = "small", tenant: str = "default") -> None:
         """Have a model's host and a tenant's template come up."""
         self.turn()
-        if self.world.host_up(host_of(model), f"/run/{model}.sock"):
+        if self.world.host_up(host_of(model), self.now_s):
             self.world.host_ready(host_of(model), HostReady(2048, 2048))
         self.turn()
         self.world.template_ready(host_of(model), tenant)

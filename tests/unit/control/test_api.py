@@ -42,9 +42,11 @@ async def api_over(tmp_path: Path) -> AsyncIterator[tuple[httpx2.AsyncClient, St
     units = Units(
         store, World(), SystemClock(), resolve, settings=make_settings(), wake=lambda: None
     )
-    app = make_app(units, lambda: {"hosts": []}, settle)
+    app = make_app(units, lambda tenant: {"asked_by": tenant}, settle)
     transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
-    async with httpx2.AsyncClient(transport=transport, base_url="http://control") as client:
+    async with httpx2.AsyncClient(
+        transport=transport, base_url="http://control", headers={"x-sits-tenant": "default"}
+    ) as client:
         yield client, store
     store.close()
 
@@ -132,7 +134,7 @@ async def test_tenants_do_not_see_each_others_units(api: httpx2.AsyncClient) -> 
             "name: a\nmodel: huggingface://bert@v1\n",
             422,
             "model_unavailable",
-            None,
+            "model",
             "use builtin://small",
         ),
         (
@@ -148,8 +150,8 @@ async def test_tenants_do_not_see_each_others_units(api: httpx2.AsyncClient) -> 
             CHAT + f"prompt: {'x' * (256 * 1024 + 1)}\n",
             422,
             "invalid_unit",
-            "prompt.template",
-            "262145 characters",
+            None,
+            "expected at most 262144",
         ),
         ("x" * (2 * 1024 * 1024 + 1), 413, "body_too_large", None, "send one unit"),
     ],
@@ -206,6 +208,32 @@ async def test_a_full_disk_is_said_and_nothing_of_the_deploy_is_kept(tmp_path: P
         assert (await post(api, CHAT)).status_code == 201
 
 
+async def test_a_deploy_that_gateways_could_not_be_told_of_is_refused(
+    api: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sits.control._room.MAX_TABLE_BYTES", 10_000)
+    large = {"name": "b", "model": "builtin://small", "prompt": {"system": "x" * 6000}}
+    assert (await api.post("/api/v1/units", json={**large, "name": "a"})).status_code == 201
+    for query in ("", "?dry_run=true"):
+        refused = await api.post(f"/api/v1/units{query}", json=large)
+        assert (refused.status_code, error(refused)["code"]) == (507, "platform_full")
+        assert "at most 10000: delete units" in error(refused)["message"]
+        assert "retry-after" not in refused.headers
+    assert len((await api.get("/api/v1/units")).json()["units"]) == 1
+    await api.delete("/api/v1/units/a")
+    assert (await api.post("/api/v1/units", json=large)).status_code == 201
+
+
+async def test_a_prompt_may_be_made_shorter_while_the_platform_is_too_full(
+    api: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unit = {"name": "a", "model": "builtin://small"}
+    await api.post("/api/v1/units", json={**unit, "prompt": {"system": "x" * 6000}})
+    monkeypatch.setattr("sits.control._room.MAX_TABLE_BYTES", 1000)
+    shorter = await api.post("/api/v1/units", json={**unit, "prompt": {"system": "x" * 5000}})
+    assert shorter.status_code == 200
+
+
 async def test_a_bug_is_answered_without_its_details(api: httpx2.AsyncClient) -> None:
     answer = await post(api, "name: a\nmodel: builtin://broken\n")
     assert answer.status_code == 500
@@ -217,3 +245,30 @@ async def test_the_api_describes_itself(api: httpx2.AsyncClient) -> None:
     paths = (await api.get("/api/v1/openapi.json")).json()["paths"]
     assert paths.keys() == {"/api/v1/units", "/api/v1/units/{name}", "/api/v1/status"}
     assert (await api.get("/api/v1/status")).json()["units"] == 0
+
+
+async def test_a_request_that_does_not_say_whose_it_is_gets_nothing(
+    api: httpx2.AsyncClient,
+) -> None:
+    await post(api, CHAT)
+    del api.headers["x-sits-tenant"]
+    for method, path in (
+        ("GET", "/api/v1/units"),
+        ("POST", "/api/v1/units"),
+        ("GET", "/api/v1/units/chat"),
+        ("DELETE", "/api/v1/units/chat"),
+        ("GET", "/api/v1/status"),
+    ):
+        answer = await api.request(method, path)
+        assert (answer.status_code, error(answer)["code"]) == (403, "tenant_missing")
+        assert "with a key" in error(answer)["message"]
+
+
+async def test_the_gateways_own_header_is_not_in_the_description(api: httpx2.AsyncClient) -> None:
+    assert "tenant" not in (await api.get("/api/v1/openapi.json")).text.replace("the tenant's", "")
+
+
+async def test_the_status_is_asked_for_one_tenant(api: httpx2.AsyncClient) -> None:
+    await post(api, CHAT)
+    other = (await api.get("/api/v1/status", headers={"x-sits-tenant": "other"})).json()
+    assert (other["units"], other["asked_by"]) == (0, "other")

@@ -10,7 +10,7 @@ import pytest
 
 from sits.control._errors import KeyFileError
 from sits.control._keys import ensure_local_key
-from sits.store import Store, open_store
+from sits.store import KeyEntry, Store, open_store
 from sits.trust import make_key, verify
 
 
@@ -70,7 +70,7 @@ def test_a_key_that_the_store_does_not_know_is_registered(store: Store, tmp_path
 def test_a_revoked_key_is_replaced(store: Store, tmp_path: Path) -> None:
     ensure_local_key(store, tmp_path, 1.0)
     old = key_text(tmp_path)
-    store.revoke_key(store.keys_in_force()[0].key_id, 2.0)
+    store.add_key(KeyEntry("other", "hash", "default", "local", 2.0), alone=True)
     ensure_local_key(store, tmp_path, 3.0)
     assert not is_in_force(store, old)
     assert is_in_force(store, key_text(tmp_path))

@@ -4,7 +4,15 @@ from sits.control._lifecycle import HostState, State
 from sits.control._status import unit_status
 from sits.control._table import make_routes
 from sits.wire import OpenTemplate, StopInstance
-from tests.unit.control.builders import DRAIN_S, START_S, Scene, host_of, make_settings, make_wanted
+from tests.unit.control.builders import (
+    DRAIN_S,
+    LOAD_S,
+    START_S,
+    Scene,
+    host_of,
+    make_settings,
+    make_wanted,
+)
 
 SMALL = host_of("small")
 GRACE_S = 5.0
@@ -165,3 +173,52 @@ def test_a_broken_host_is_started_anew_after_a_pause_and_serves_again() -> None:
     scene.now_s = 120.5
     assert scene.turn_words() == [f"StartHost {SMALL}"]
     assert scene.world.host_backoffs[SMALL].failures == 1
+
+
+def test_a_host_has_its_time_to_load_and_the_plan_is_due_at_its_end() -> None:
+    scene = Scene(make_wanted())
+    scene.now_s = 10.0
+    assert scene.turn_words() == [f"StartHost {SMALL}"]
+    assert scene.due_s == scene.plan().due_s == 10.0 + LOAD_S
+    scene.now_s = 100.0
+    scene.world.host_up(SMALL, scene.now_s)  # it gets no more time for having come up
+    assert scene.plan().due_s == 10.0 + LOAD_S
+    scene.now_s = 10.0 + LOAD_S - 0.1
+    assert scene.turn() == []
+
+
+def test_a_host_that_hangs_is_stopped_and_counts_as_one_failure() -> None:
+    for comes_up in (False, True):
+        scene = Scene(make_wanted())
+        scene.turn()
+        if comes_up:
+            scene.world.host_up(SMALL, 1.0)
+        scene.now_s = LOAD_S
+        assert scene.turn_words() == [f"StopHost {SMALL}"]
+        assert scene.turn() == []
+        scene.world.host_down(SMALL, "stopped", scene.now_s)
+        backoff = scene.world.host_backoffs[SMALL]
+        assert (backoff.failures, backoff.retry_at_s) == (1, LOAD_S + 0.5)
+        assert "did not load its model within 300 s" in backoff.reason
+        scene.now_s += 0.5
+        assert scene.turn_words() == [f"StartHost {SMALL}"]
+
+
+def test_a_host_that_was_taken_over_gets_its_time_from_then_on() -> None:
+    scene = Scene(make_wanted())
+    scene.world.host_up(SMALL, 1000.0)
+    scene.now_s = 1000.0
+    assert scene.turn() == []
+    assert scene.due_s == 1000.0 + LOAD_S
+
+
+def test_a_host_that_hangs_while_the_node_is_away_is_stopped_when_it_is_back() -> None:
+    scene = Scene(make_wanted())
+    scene.turn()
+    scene.world.host_up(SMALL, 0.0)
+    scene.world.node_lost()
+    scene.now_s = LOAD_S + 1.0
+    assert scene.turn() == []
+    assert scene.due_s is None
+    scene.world.node_up()
+    assert scene.turn_words() == [f"StopHost {SMALL}"]

@@ -31,7 +31,7 @@ def test_a_deploy_starts_the_models_host_once() -> None:
 def test_a_host_that_is_up_is_asked_for_one_template_for_each_tenant() -> None:
     scene = Scene(make_wanted("a"), make_wanted("b"), make_wanted("c", tenant="t2"))
     scene.turn()
-    assert scene.world.host_up(SMALL, "/run/h.sock")
+    assert scene.world.host_up(SMALL, scene.now_s)
     assert scene.turn() == []
     scene.world.host_ready(SMALL, LOADED)
     orders = scene.turn()
@@ -60,7 +60,7 @@ def test_demand_before_the_host_is_up_waits_and_then_starts_one() -> None:
     scene = Scene(make_wanted())
     scene.load(waiting=20)
     assert scene.turn_words() == [f"StartHost {SMALL}"]
-    scene.world.host_up(SMALL, "/run/h.sock")
+    scene.world.host_up(SMALL, scene.now_s)
     scene.world.host_ready(SMALL, LOADED)
     assert scene.turn_words() == ["OpenTemplate default", "StartInstance chat-1"]
     assert scene.turn() == []
@@ -218,7 +218,7 @@ def test_without_room_the_old_one_drains_once_the_new_template_is_warm() -> None
     scene.serve()
     scene.wanted = [make_wanted(model="other")]
     scene.turn()
-    scene.world.host_up(OTHER, "/run/o.sock")
+    scene.world.host_up(OTHER, scene.now_s)
     scene.world.host_ready(OTHER, LOADED)
     assert scene.turn_words() == ["OpenTemplate default"]
     assert scene.turn() == []
@@ -261,7 +261,7 @@ def make_ready(name: str, unit: str = "chat", tenant: str = "default") -> Instan
 
 def test_what_an_earlier_life_left_running_is_taken_over_in_one_step() -> None:
     scene = Scene(make_wanted())
-    assert scene.world.host_up(SMALL, "/run/h.sock")
+    assert scene.world.host_up(SMALL, scene.now_s)
     left = HostReady(2048, 2048, ("default",), (make_ready("chat-0001-0001"),))
     scene.world.host_ready(SMALL, left)
     scene.load(running=1)
@@ -273,7 +273,7 @@ def test_what_an_earlier_life_left_and_nobody_wants_is_stopped_host_last() -> No
     scene = Scene(make_wanted(), make_wanted("other", "other"))
     scene.warm()
     scene.wanted = [make_wanted()]
-    scene.world.host_up(OTHER, "/run/o.sock")
+    scene.world.host_up(OTHER, scene.now_s)
     left = HostReady(
         2048,
         2048,

@@ -15,7 +15,7 @@ GIVEN = dataclasses.asdict(make_settings())
 def test_the_defaults() -> None:
     settings = make_settings()
     assert (settings.idle_s, settings.hold_s, settings.queue_limit) == (60.0, 30.0, 64)
-    assert (settings.instance_drain_s, settings.start_s) == (10.0, 60.0)
+    assert (settings.instance_drain_s, settings.start_s, settings.load_s) == (10.0, 60.0, 600.0)
 
 
 def test_settings_come_back_from_their_json() -> None:
@@ -34,6 +34,7 @@ def test_every_setting_is_documented() -> None:
         ({"queue_limit": -1}, "queue_limit is -1"),
         ({"instance_drain_s": -0.5}, "instance_drain_s is -0.5"),
         ({"start_s": 0}, "start_s is 0"),
+        ({"load_s": 0}, "load_s is 0"),
         ({"public_url": "127.0.0.1"}, "http://"),
         ({"idle_s": "60"}, "cannot be read"),
         ({"idel_s": 3}, "idel_s"),

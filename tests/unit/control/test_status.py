@@ -22,7 +22,7 @@ def test_a_unit_goes_from_deploying_to_ready_to_serving() -> None:
     scene = Scene(make_wanted())
     assert summary(scene) == ("Deploying", "LoadingModel", "cool")
     scene.turn()
-    scene.world.host_up(SMALL, "/run/h.sock")
+    scene.world.host_up(SMALL, scene.now_s)
     scene.world.host_ready(SMALL, HostReady(2048, 2048))
     assert summary(scene) == ("Deploying", "OpeningTemplate", "cool")
     scene.world.template_ready(SMALL, "default")

@@ -43,7 +43,6 @@ def make_route(**changes: Any) -> UnitRoute:
         "name": "chat",
         "tenant": "default",
         "revision": "0a1b2c3d4e5f",
-        "model": "builtin://smollm2-135m-instruct",
         "created_s": 1_700_000_000,
         "system": None,
         "template": "Q: {{ question }}",

@@ -123,6 +123,14 @@ def test_a_prompt_may_be_its_template_alone() -> None:
         ("a: !!python/object:os.system x\n", 1, "a", "has the tag"),
         ("a:\n  <<: {b: 1}\n", 2, "a", "merge key"),
         ("? [a]\n: b\n", 1, "", "as a key"),
+        (MINIMAL + "prompt: {{ q }}\n", 3, "prompt", "quote a text that begins with '{', such"),
+        (MINIMAL + "prompt:\n  template: {{ q }} now\n", 4, "prompt.template", "quote a text"),
+        (MINIMAL + "prompt: {[a]: b}\n", 3, "prompt", "quote a text that begins with '['"),
+        (MINIMAL + "trigger: x\n", 3, "trigger", "field; it belongs under `scale`; expected"),
+        (MINIMAL + "min_instances: 1\n", 3, "min_instances", "it belongs under `scale`"),
+        (MINIMAL + "max_instances: 1\n", 3, "max_instances", "it belongs under `scale`"),
+        (MINIMAL + "template: x\n", 3, "template", "it belongs under `prompt`"),
+        (MINIMAL + "scale:\n  labels: {}\n", 4, "scale.labels", "it belongs at the top"),
         ("name: a\n---\nname: b\n", 2, "", "more than one document"),
         ("name: [\n", 2, "", "is not YAML"),
         ("name: \x00\n", None, "", "is not YAML"),
@@ -142,8 +150,8 @@ def test_what_is_wrong_is_said_with_line_field_and_what_was_expected(
     assert str(caught.value).startswith("unit.yaml:" if line is None else f"unit.yaml:{line}: ")
 
 
-def test_a_file_over_one_mebibyte_is_refused() -> None:
-    with pytest.raises(SpecError, match="at most 1048576"):
+def test_a_file_over_256_kibibytes_is_refused() -> None:
+    with pytest.raises(SpecError, match="at most 262144"):
         load_unit(MINIMAL + "#" + "x" * MAX_UNIT_BYTES, "big.yaml")
 
 
