@@ -122,7 +122,7 @@ def answer(worker: Link) -> tuple[str, Finished]:
 
 
 def test_says_first_what_it_serves(host: Host) -> None:
-    assert host.link.next() == HostReady(2048, 4096)
+    assert host.link.next() == HostReady()
 
 
 def test_an_instance_answers_on_its_own_socket(host: Host) -> None:
@@ -229,7 +229,7 @@ def test_a_control_that_comes_back_is_told_what_there_is(host: Host) -> None:
     host.link.close()
     again = host.connect(host.settings.endpoint, FromHost)
     there = (InstanceReady("chat-1", "acme", "chat", value),)
-    assert again.next() == HostReady(2048, 4096, ("acme",), there)
+    assert again.next() == HostReady(("acme",), there)
 
 
 def test_starting_what_is_there_and_stopping_what_is_not_change_nothing(host: Host) -> None:

@@ -78,14 +78,10 @@ class HostReady(msgspec.Struct, frozen=True, tag="host_ready"):
     So a control that was started anew takes over what runs, and does so in one step.
 
     Attributes:
-        context_tokens: the longest prompt and answer together.
-        trained_context_tokens: what the model was trained for.
         templates: tenants whose instances start warm.
         instances: those that answer requests.
     """
 
-    context_tokens: int
-    trained_context_tokens: int
     templates: tuple[str, ...] = ()
     instances: tuple[InstanceReady, ...] = ()
 

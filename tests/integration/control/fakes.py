@@ -109,9 +109,7 @@ class FakeHost:
 
     async def handle(self, channel: Channel[Any]) -> None:
         self.channels.append(channel)
-        await channel.send(
-            HostReady(2048, 2048, tuple(self.templates), tuple(self.running.values()))
-        )
+        await channel.send(HostReady(tuple(self.templates), tuple(self.running.values())))
         async for message in channel:
             self.record.add(message)
             match message:

@@ -93,7 +93,7 @@ class Scene:
         """Have a model's host and a tenant's template come up."""
         self.turn()
         if self.world.host_up(host_of(model), self.now_s):
-            self.world.host_ready(host_of(model), HostReady(2048, 2048))
+            self.world.host_ready(host_of(model), HostReady())
         self.turn()
         self.world.template_ready(host_of(model), tenant)
 

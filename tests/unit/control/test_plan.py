@@ -13,7 +13,7 @@ from sits.wire import (
 from tests.unit.control.builders import Scene, host_of, make_wanted
 
 SMALL, OTHER = host_of("small"), host_of("other")
-LOADED = HostReady(2048, 2048)
+LOADED = HostReady()
 
 
 def test_nothing_wanted_needs_nothing() -> None:
@@ -262,7 +262,7 @@ def make_ready(name: str, unit: str = "chat", tenant: str = "default") -> Instan
 def test_what_an_earlier_life_left_running_is_taken_over_in_one_step() -> None:
     scene = Scene(make_wanted())
     assert scene.world.host_up(SMALL, scene.now_s)
-    left = HostReady(2048, 2048, ("default",), (make_ready("chat-0001-0001"),))
+    left = HostReady(("default",), (make_ready("chat-0001-0001"),))
     scene.world.host_ready(SMALL, left)
     scene.load(running=1)
     assert scene.turn() == []
@@ -275,8 +275,6 @@ def test_what_an_earlier_life_left_and_nobody_wants_is_stopped_host_last() -> No
     scene.wanted = [make_wanted()]
     scene.world.host_up(OTHER, scene.now_s)
     left = HostReady(
-        2048,
-        2048,
         ("default",),
         (make_ready("a-0001-0001", "a"), make_ready("chat-0001-0002", tenant="t2")),
     )

@@ -23,7 +23,7 @@ def test_a_unit_goes_from_deploying_to_ready_to_serving() -> None:
     assert summary(scene) == ("Deploying", "LoadingModel", "cool")
     scene.turn()
     scene.world.host_up(SMALL, scene.now_s)
-    scene.world.host_ready(SMALL, HostReady(2048, 2048))
+    scene.world.host_ready(SMALL, HostReady())
     assert summary(scene) == ("Deploying", "OpeningTemplate", "cool")
     scene.world.template_ready(SMALL, "default")
     assert summary(scene) == ("Ready", "ScaledToZero", "warm")

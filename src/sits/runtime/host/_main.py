@@ -16,7 +16,6 @@ from sits.runtime.host._base import ForkHost
 from sits.runtime.host._reactor import Reactor
 from sits.runtime.host._resident import ResidentHost
 from sits.runtime.host._server import HostServer, Instances
-from sits.wire import HostReady
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ def _serve(settings: HostSettings) -> None:
     )
     os.makedirs(settings.run_dir, mode=0o700, exist_ok=True)
     reactor = Reactor()
-    server = HostServer(reactor, settings.endpoint, HostReady(shape.sequence_tokens, trained))
+    server = HostServer(reactor, settings.endpoint)
     make = ResidentHost if settings.resident else ForkHost
     maker: Instances = make(reactor, model, shape, settings.run_dir, server.announce)
     server.serve(maker)

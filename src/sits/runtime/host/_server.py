@@ -6,8 +6,6 @@ instance that there is. So a restart of control loses nothing that runs.
 
 from typing import Protocol
 
-import msgspec
-
 from sits.runtime.host._reactor import Reactor
 from sits.wire import (
     FrameSocket,
@@ -59,9 +57,8 @@ class Instances(Protocol):
 class HostServer:
     """Listens for control on `endpoint`, within a reactor that its owner turns."""
 
-    def __init__(self, reactor: Reactor, endpoint: str, ready: HostReady) -> None:
+    def __init__(self, reactor: Reactor, endpoint: str) -> None:
         self._reactor = reactor
-        self._ready = ready
         self._links: set[Link] = set()
         self._templates: dict[str, None] = {}
         self._instances: dict[str, InstanceReady] = {}
@@ -93,14 +90,7 @@ class HostServer:
         link: Link = FrameSocket(sock, ToHost)
         self._links.add(link)
         self._reactor.watch(link, lambda: self._receive(link))
-        self._send(
-            link,
-            msgspec.structs.replace(
-                self._ready,
-                templates=tuple(self._templates),
-                instances=tuple(self._instances.values()),
-            ),
-        )
+        self._send(link, HostReady(tuple(self._templates), tuple(self._instances.values())))
 
     def _receive(self, link: Link) -> None:
         link.flush_nowait()
