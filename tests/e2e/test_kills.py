@@ -154,7 +154,8 @@ def test_clients_that_leave_free_their_places_at_once(running: Platform) -> None
     assert time.monotonic() - began < 5.0
 
 
-def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     environment = {**os.environ, "SITS_ENGINE": SLOW_ENGINE, "TMPDIR": str(tmp_path)}
     demo = subprocess.Popen(
         [sys.executable, "-m", "sits.cli", "demo", "--question", "q" * 500],
@@ -163,7 +164,7 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
         stderr=subprocess.DEVNULL,
     )
     wait_for(lambda: list(tmp_path.glob("sits-demo-*/key")), "the demo did not start")
-    demo.send_signal(signal.SIGINT)
+    demo.send_signal(number)
     demo.wait(15)
     assert not list(tmp_path.glob("sits-demo-*"))
 

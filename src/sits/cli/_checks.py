@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sits._errors import SitsError
+from sits.cli._client import local_key
+from sits.cli._output import CliError
 from sits.models import BUILTIN_MODELS, resolve
 from sits.node import Settings, load_settings, running_node
 from sits.spec import parse_model_reference
@@ -81,6 +83,11 @@ def _home() -> Finding:
     there = next(path for path in (home, *home.parents) if path.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         return Finding("home", False, f"{home} cannot be written", "choose another: SITS_HOME")
+    if (home / "key").exists():
+        try:
+            local_key(home)
+        except CliError as error:
+            return Finding("home", False, str(error), "remove the file, and start again")
     found = f"{home} (key: {home / 'key'}, logs: {home / 'logs'})"
     return Finding("home", True, found)
 

@@ -16,6 +16,7 @@ import httpx2
 
 from sits.cli._output import CliError
 from sits.node import Settings, running_node
+from sits.trust import parse_key
 
 _CONNECT_S = 5.0
 _READ_S = 120.0
@@ -34,6 +35,8 @@ class Api:
 
     def __init__(self, url: str, key: str, transport: httpx2.BaseTransport | None = None) -> None:
         self.url = url.rstrip("/")
+        if not key.isprintable() or not key.isascii() or " " in key:
+            raise CliError("the key has characters that no key has; look at SITS_API_KEY")
         self._http = httpx2.Client(
             base_url=self.url,
             headers={"Authorization": f"Bearer {key}"},
@@ -122,11 +125,14 @@ def local_key(home: Path) -> str:
     """Return the key of the platform on a home directory. Raises `CliError` without one."""
     path = home / "key"
     try:
-        return path.read_text(encoding="ascii").strip()
+        text = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise CliError(
             f"no key: {path} cannot be read ({error}); give one in SITS_API_KEY"
         ) from error
+    if parse_key(text) is None:
+        raise CliError(f"{path} does not hold a key; remove it and start the platform again")
+    return text
 
 
 def _events(response: httpx2.Response) -> Iterator[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -9,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -73,7 +75,10 @@ def _platform(show: bool) -> Iterator["Api"]:
     from sits.cli._up import start_detached
     from sits.node import load_settings
 
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
     home = Path(tempfile.mkdtemp(prefix="sits-demo-"))
+    os.environ["XDG_RUNTIME_DIR"] = str(home)  # its sockets go with it
     flags = {"home": home, "port": 0}
     try:
         began = time.monotonic()
@@ -84,10 +89,16 @@ def _platform(show: bool) -> Iterator["Api"]:
             with Api(node.url, local_key(home)) as api:
                 yield api
         finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the end is short, and is not cut
             process.terminate()
             process.wait(_END_S)
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    """End by SIGTERM, or with the terminal, as by Ctrl-C: cleanly."""
+    raise KeyboardInterrupt
 
 
 def _ask(api: "Api", name: str, question: str, *, show: bool) -> _Answer:

@@ -124,6 +124,8 @@ def _wait_until_ready(home: Path, process: subprocess.Popen[bytes], words: Path)
     until = time.monotonic() + _START_S
     while time.monotonic() < until:
         if process.poll() is not None:
+            if process.returncode == 0:
+                raise CliError("the platform was ended before it was ready")
             message = words.read_text(encoding="utf-8", errors="replace").strip()
             raise CliError(message.removeprefix("error: ") or "the platform did not start")
         node = running_node(home)

@@ -187,7 +187,7 @@ def _error(
 async def _on_sits_error(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, SitsError)
     param = _param(error)
-    if error.http_status >= 500:
+    if error.http_status == HTTPStatus.INTERNAL_SERVER_ERROR:  # the others say what is the matter
         log.error("request failed", exc_info=error)
     return _error(error.http_status, str(error), error.code, param, error.retryable)
 

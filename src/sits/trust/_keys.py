@@ -11,6 +11,7 @@ a check runs on every request.
 import hashlib
 import hmac
 import secrets
+import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -64,6 +65,9 @@ def hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+_SECRET_ALPHABET = frozenset(string.ascii_letters + string.digits + "-_")
+
+
 def parse_key(text: str) -> tuple[str, str] | None:
     """Split a key into id and secret; None when it does not have a key's form."""
     if len(text) > _MAX_KEY_CHARS or not text.startswith(KEY_PREFIX):
@@ -71,6 +75,8 @@ def parse_key(text: str) -> tuple[str, str] | None:
     key_id, dash, secret = text[len(KEY_PREFIX) :].partition("-")
     if not (dash and secret and len(key_id) == _ID_CHARS and set(key_id) <= set(_ID_ALPHABET)):
         return None
+    if not set(secret) <= _SECRET_ALPHABET:
+        return None  # also a line break, which would end a header
     return key_id, secret
 
 

@@ -109,6 +109,19 @@ def test_this_machines_key_is_not_for_another_server(
         _client.connect()
 
 
+def test_a_key_file_that_holds_no_key_is_not_sent_and_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("sk-sits-abcdefgh-x\r\nX-Evil: 1\r\n")
+    with pytest.raises(CliError, match="does not hold a key") as caught:
+        _client.local_key(tmp_path)
+    assert "Evil" not in str(caught.value)
+
+
+def test_a_key_that_would_end_its_header_is_refused_unseen() -> None:
+    with pytest.raises(CliError, match="SITS_API_KEY") as caught:
+        _client.Api("http://x", "sk\r\nX-Evil: 1")
+    assert "Evil" not in str(caught.value)
+
+
 def test_a_prompt_file_beside_the_unit_is_put_in(tmp_path: Path) -> None:
     (tmp_path / "unit.yaml").write_text(UNIT + "prompt:\n  file: words/ask.txt\n")
     (tmp_path / "words").mkdir()

@@ -68,7 +68,7 @@ class PoolShape:
 
     sequences: int = 4
     sequence_tokens: int = 2048
-    batch_tokens: int = 128
+    batch_tokens: int = 64
 
     def __post_init__(self) -> None:
         for name, low, high in (
