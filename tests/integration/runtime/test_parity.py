@@ -19,7 +19,7 @@ from sits.wire import (
 )
 from tests.models import smollm2_path
 
-SHAPE = PoolShape(sequences=4, sequence_tokens=1024, batch_tokens=128)
+SHAPE = PoolShape(sequence_tokens=1024)
 MAX_TOKENS = 48
 SMOL_SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 QUESTIONS = (
