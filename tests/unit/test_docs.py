@@ -2,12 +2,16 @@
 
 import re
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import typer.main
+from starlette.routing import Route
 
 from sits.cli._app import app
+from sits.gateway._endpoints import Listing, make_routes
 from sits.spec import load_unit
+from sits.wire import Sampling
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), ROOT / "CONTRIBUTING.md"])
@@ -55,3 +59,36 @@ def test_commands_in_documents_are_there() -> None:
             used = {w for w in words if re.fullmatch(r"--?[a-z][a-z-]*", w)}
             assert used <= known, f"{document.name}: {line}"
             assert command is not root or used, f"{document.name}: {line}"
+
+
+def test_every_route_of_the_gateway_is_documented() -> None:
+    page = (ROOT / "docs" / "reference" / "index.md").read_text(encoding="utf-8")
+    nothing = cast(Any, None)
+    routes = make_routes(Listing(nothing), nothing, nothing).routes
+    assert len(routes) > 7
+    for route in routes:
+        assert isinstance(route, Route)
+        path = re.sub(r"\{name(:path)?\}", "NAME", route.path).replace("{path:path}", "…")
+        methods = (route.methods or set()) - {"HEAD"}
+        assert f"`{' '.join([*methods, path])}`" in page, f"{methods} {path}"
+
+
+def test_the_defaults_of_sampling_are_those_that_are_documented() -> None:
+    page = (ROOT / "docs" / "reference" / "index.md").read_text(encoding="utf-8")
+    (words,) = re.findall(r"Sampling defaults to (.*)\. What", page)
+    sampling = Sampling()
+    assert words == (
+        f"temperature {sampling.temperature}, top-p {sampling.top_p}, min-p {sampling.min_p}"
+    )
+
+
+def test_every_decision_is_listed() -> None:
+    decisions = ROOT / "docs" / "decisions"
+    listed = (decisions / "README.md").read_text(encoding="utf-8")
+    records = sorted(decisions.glob("[0-9]*.md"))
+    assert len({record.name[:4] for record in records}) == len(records)
+    for record in records:
+        assert f"| [{record.name[:4]}]({record.name}) |" in listed, record.name
+        text = record.read_text(encoding="utf-8")
+        for part in ("Status: ", "**Context.**", "**Decision.**", "**Consequences.**"):
+            assert part in text, f"{record.name}: {part}"

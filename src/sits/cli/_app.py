@@ -8,7 +8,7 @@ import typer
 
 from sits._errors import SitsError
 from sits._version import __version__
-from sits.cli import _chat, _demo, _doctor, _iu, _up
+from sits.cli import _chat, _demo, _doctor, _iu, _models, _up
 from sits.cli._output import CliError, print_error
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command("demo")(_demo.demo)
 app.command("chat")(_chat.chat)
 app.command("doctor")(_doctor.doctor)
 app.add_typer(_iu.app, name="iu")
+app.add_typer(_models.app, name="models")
 
 
 def _print_version(wanted: bool) -> None:

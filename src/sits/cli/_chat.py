@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sits.cli._names import NameArgument
 from sits.cli._output import (
     CliError,
     Output,
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def chat(
-    unit: Annotated[str, typer.Argument(help="The unit's name.")],
+    unit: NameArgument,
     message: Annotated[
         str | None, typer.Argument(help="One message; without it, a conversation.")
     ] = None,

@@ -7,14 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 from sits._errors import SitsError
 from sits.cli._client import local_key
 from sits.cli._output import CliError
-from sits.models import BUILTIN_MODELS, resolve
+from sits.models import BUILTIN_MODELS, builtin_path
 from sits.node import Settings, load_settings, running_node
-from sits.spec import parse_model_reference
 
 
 @dataclass(frozen=True)
@@ -61,13 +60,12 @@ def _engine() -> Finding:
     return Finding("engine", False, f"{factory} cannot be imported: {words[-1]}", remedy)
 
 
-def _model() -> Finding:
-    name = next(iter(BUILTIN_MODELS))
+def _model(name: str) -> Finding:
     try:
-        model = resolve(parse_model_reference(f"builtin://{name}"), home=Path())
+        size_bytes = builtin_path(name).stat().st_size
     except SitsError as error:
         return Finding("model", False, f"builtin://{name} is not there", str(error))
-    return Finding("model", True, f"builtin://{name}, {model.size_bytes / 1e6:.0f} MB")
+    return Finding("model", True, f"builtin://{name}, {size_bytes / 1e6:.0f} MB")
 
 
 def _settings() -> Finding:
@@ -113,7 +111,7 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     _python,
     _system,
     _engine,
-    _model,
+    *(partial(_model, name) for name in BUILTIN_MODELS),
     _settings,
     _home,
     _platform,

@@ -31,16 +31,30 @@ class Stream:
 
 
 class Api:
-    """A platform, reached by URL with a key. Use as a context."""
+    """A platform, reached by URL with a key. Use as a context.
 
-    def __init__(self, url: str, key: str, transport: httpx2.BaseTransport | None = None) -> None:
+    Args:
+        url: its base URL.
+        key: one of its keys.
+        transport: instead of the network.
+        patience_s: the most that one step of a request may take; None: as long as is usual.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        transport: httpx2.BaseTransport | None = None,
+        *,
+        patience_s: float | None = None,
+    ) -> None:
         self.url = url.rstrip("/")
         if not key.isprintable() or not key.isascii() or " " in key:
             raise CliError("the key has characters that no key has; look at SITS_API_KEY")
         self._http = httpx2.Client(
             base_url=self.url,
             headers={"Authorization": f"Bearer {key}"},
-            timeout=httpx2.Timeout(_READ_S, connect=_CONNECT_S),
+            timeout=httpx2.Timeout(patience_s or _READ_S, connect=patience_s or _CONNECT_S),
             trust_env=False,
             transport=transport,
         )
@@ -91,8 +105,11 @@ class Api:
             ) from error
 
 
-def connect() -> Api:
+def connect(*, patience_s: float | None = None) -> Api:
     """Return the API of the platform that the environment names, or that runs here.
+
+    Args:
+        patience_s: see `Api`.
 
     Raises:
         CliError: none is named and none runs, or there is no key for it.
@@ -107,11 +124,11 @@ def connect() -> Api:
                 f"no platform runs on {home}; start it with `sits up`, or name one with SITS_URL "
                 "and SITS_API_KEY"
             )
-        return Api(node.url, key or local_key(home))
+        return Api(node.url, key or local_key(home), patience_s=patience_s)
     if not key and (node is None or node.url != url):
         # This machine's key is nobody else's to see.
         raise CliError(f"SITS_URL names {url}, and there is no key for it; give SITS_API_KEY")
-    return Api(url, key or local_key(home))
+    return Api(url, key or local_key(home), patience_s=patience_s)
 
 
 def _base_url(text: str) -> str:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from sits.cli._iu import read_unit, wait_until_ready
 from sits.cli._output import CliError, Output, OutputOption, print_json, progress, say
+from sits.cli._unit_file import read_unit
+from sits.cli._waiting import wait_until_ready
 
 if TYPE_CHECKING:
     from sits.cli._client import Api
@@ -52,8 +53,8 @@ def demo(
     with _platform(show) as api:
         began = time.monotonic()
         deployed = api.request("POST", "/api/v1/units", unit)
-        with progress(f"loading {unit['model']}"):
-            wait_until_ready(api.request, deployed["name"], 120.0)
+        with progress(f"loading {unit['model']}") as tell:
+            wait_until_ready(api.request, deployed["name"], 120.0, show=tell)
         if show:
             say(f"deployed {deployed['name']} ({unit['model']}) in {_since(began)}")
             say(f"  {deployed['endpoint']}")

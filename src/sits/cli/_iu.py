@@ -2,15 +2,14 @@
 
 import json
 import sys
-import time
-from collections.abc import Callable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from sits.cli import _past
+from sits.cli._names import NameArgument
 from sits.cli._output import (
-    CliError,
     Output,
     OutputOption,
     print_json,
@@ -19,19 +18,27 @@ from sits.cli._output import (
     progress,
     say,
 )
+from sits.cli._schema import schema
+from sits.cli._unit_file import read_unit
+from sits.cli._waiting import wait_until_ready
 
-app = typer.Typer(help="Intelligence Units: deploy, list, get, delete, call.", no_args_is_help=True)
-
-_POLL_S = 0.05
-NameArgument = Annotated[str, typer.Argument(help="The unit's name.")]
+app = typer.Typer(
+    help="Intelligence Units: deploy, look at, call, roll back, delete.", no_args_is_help=True
+)
+for command in (_past.diff, _past.history, _past.rollback, _past.events, _past.logs, _past.wait):
+    app.command()(command)
+app.command()(schema)
 
 
 @app.command()
 def deploy(
     file: Annotated[Path, typer.Option("--file", "-f", help="The unit's YAML file.")],
     wait_s: Annotated[
-        float, typer.Option("--wait", help="Seconds to wait until it is ready; 0: do not.")
+        float, typer.Option("--wait", help="Seconds without progress to wait for; 0: do not.")
     ] = 60.0,
+    region: Annotated[
+        str | None, typer.Option(help="Where it is to run, instead of the file's region.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option(help="Check it, and change nothing.")] = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -39,12 +46,16 @@ def deploy(
     from sits.cli._client import connect
 
     unit, notes = read_unit(file)
+    if region is not None:
+        unit["region"] = region
     with connect() as api:
         path = f"/api/v1/units{'?dry_run=true' if dry_run else ''}"
         answer: dict[str, Any] = api.request("POST", path, unit)
         if wait_s > 0 and not dry_run:
-            with progress(f"deploying {answer['name']}"):
-                answer["phase"] = wait_until_ready(api.request, answer["name"], wait_s)
+            with progress(f"deploying {answer['name']}") as show:
+                answer["phase"] = wait_until_ready(
+                    api.request, answer["name"], wait_s, revision=answer["revision"], show=show
+                )
     answer["notes"] = [*notes, *(n for n in answer["notes"] if n not in notes)]
     if output is Output.JSON:
         print_json(answer)
@@ -94,7 +105,7 @@ def get(name: NameArgument, output: OutputOption = Output.TEXT) -> None:
     instances = ", ".join(f"{count} {state}" for state, count in status["instances"].items())
     for label, value in (
         ("name", unit["name"]),
-        ("revision", unit["revision"]),
+        ("revision", _revision(unit)),
         ("endpoint", unit["endpoint"]),
         ("phase", f"{status['phase']} ({status['reason']})"),
         ("message", status["message"]),
@@ -103,6 +114,19 @@ def get(name: NameArgument, output: OutputOption = Output.TEXT) -> None:
         ("spec", json.dumps(unit["spec"], ensure_ascii=False)),
     ):
         typer.echo(f"{label:<10} {value}")
+    rows = [
+        (each["type"], each["status"], each["reason"], each["message"])
+        for each in status["conditions"]
+    ]
+    typer.echo()
+    print_table(("CONDITION", "STATUS", "REASON", "MESSAGE"), rows, "")
+
+
+def _revision(unit: dict[str, Any]) -> str:
+    serving = unit["status"]["serving_revision"]
+    if serving in (None, unit["revision"]):
+        return str(unit["revision"])
+    return f"{unit['revision']} ({serving} takes traffic until it is ready)"
 
 
 @app.command()
@@ -148,56 +172,6 @@ def call(
             return
         with api.stream(path, {**body, "stream": True}) as answer:
             print_pieces(event["output"] for event in answer.events)
-
-
-def read_unit(file: Path) -> tuple[dict[str, Any], list[str]]:
-    """Read a unit's file, with the prompt file that it names, as JSON's types and notes.
-
-    Raises:
-        SpecError: it is no valid unit; the message names file, line and field.
-        CliError: it cannot be read.
-    """
-    from sits.spec import MAX_UNIT_BYTES, canonical_json, inline_prompt_file, load_unit
-
-    try:
-        with file.open("rb") as stream:
-            text = stream.read(MAX_UNIT_BYTES + 1).decode("utf-8-sig")
-    except OSError as error:
-        raise CliError(f"{file} cannot be read: {error.strerror}; give a unit's file") from error
-    except UnicodeDecodeError as error:
-        raise CliError(f"{file} is not UTF-8 (byte {error.start}); save it as UTF-8") from error
-    loaded = load_unit(text, str(file))
-    directory = file.resolve().parent
-
-    def read(path: PurePosixPath) -> str:
-        found = (directory / path).resolve(strict=True)
-        if not found.is_relative_to(directory):
-            raise OSError("it leads out of the directory of the unit's file")
-        return found.read_text(encoding="utf-8")
-
-    unit = inline_prompt_file(loaded.unit, read, source=str(file))
-    return json.loads(canonical_json(unit)), list(loaded.notes)
-
-
-def wait_until_ready(request: Callable[[str, str], Any], name: str, within_s: float) -> str:
-    """Wait until a unit is ready and return its phase.
-
-    Raises:
-        CliError: it failed, or is not ready in time; the message is the unit's own.
-    """
-    until = time.monotonic() + within_s
-    while True:
-        status = request("GET", f"/api/v1/units/{_segment(name)}")["status"]
-        if status["phase"] == "Ready":
-            return "Ready"
-        if status["phase"] == "Failed":
-            raise CliError(f"{name} is deployed but failed: {status['message']}")
-        if time.monotonic() > until:
-            raise CliError(
-                f"{name} is deployed, but not ready after {within_s:g} s ({status['reason']}: "
-                f"{status['message']}); `sits iu get {name}` tells how it goes on"
-            )
-        time.sleep(_POLL_S)
 
 
 def _inputs(pairs: list[str], document: str | None) -> dict[str, Any]:

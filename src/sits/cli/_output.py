@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Annotated, Any
@@ -64,15 +65,39 @@ def say(message: str) -> None:
 
 
 @contextmanager
-def progress(message: str) -> Iterator[None]:
-    """Show on a terminal that something takes its time; elsewhere nothing."""
+def progress(message: str) -> Iterator[Callable[[str], None]]:
+    """Show that something takes its time, and give what shows how far it is.
+
+    On a terminal that is one line that changes; elsewhere each new stage (what stands before a
+    colon) is a line of its own.
+    """
     if not sys.stderr.isatty():
-        yield
+        stages: set[str] = set()
+
+        def tell(stage: str) -> None:
+            head = stage.partition(":")[0]
+            if head not in stages:
+                stages.add(head)
+                say(f"{message}: {stage}")
+
+        yield tell
         return
     from rich.console import Console
+    from rich.markup import escape
 
-    with Console(stderr=True).status(message):
-        yield
+    with Console(stderr=True).status(escape(message)) as status:
+        yield lambda stage: status.update(escape(f"{message}: {stage}"))
+
+
+def since(unix_s: float) -> str:
+    """Return how long ago a time is, in its two largest units: `3m12s`, `2d4h`."""
+    left = max(0, int(time.time() - unix_s))
+    parts: list[str] = []
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        if count or parts or unit == "s":
+            parts.append(f"{count}{unit}")
+    return "".join(parts[:2])
 
 
 def print_error(error: SitsError) -> None:

@@ -1,8 +1,14 @@
-"""The process: `python -m sits.control '<settings as JSON>'`, started by the node."""
+"""The process: `python -m sits.control '<settings as JSON>'`, started by the node.
+
+The store's URL comes in the environment, as `SITS_STORE_URL`: it may hold a password, and a
+process's arguments are for everybody on the machine to read.
+"""
 
 import logging
+import os
 import signal
 import sys
+from dataclasses import replace
 
 import anyio
 
@@ -22,7 +28,9 @@ async def _run_until_terminated(settings: Settings) -> None:
 
 
 def _run(settings: Settings) -> None:
-    anyio.run(_run_until_terminated, settings)
+    # What the processes that control starts (to take models in) need not know.
+    url = os.environ.pop("SITS_STORE_URL", "")
+    anyio.run(_run_until_terminated, replace(settings, store_url=url))
 
 
 if __name__ == "__main__":

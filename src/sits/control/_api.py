@@ -8,11 +8,16 @@ a client sent under that name); without one nothing is answered. Errors have the
 import logging
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from functools import partial
 from http import HTTPStatus
+from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
-from fastapi import APIRouter, Depends, FastAPI, Header, Request
+import anyio.to_thread
+import msgspec
+from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -20,6 +25,7 @@ from starlette.exceptions import HTTPException
 from sits._errors import SitsError
 from sits._version import __version__
 from sits.control._errors import BodyTooLarge, RequestError, TenantMissing
+from sits.control._logs import MAX_LINES, read_unit_log
 from sits.control._units import Units
 from sits.models import ModelError
 from sits.spec import MAX_UNIT_BYTES, Loaded, SpecError, load_unit, load_unit_json
@@ -38,8 +44,10 @@ PlatformStatus = Callable[[str], dict[str, object]]
 Settle = Callable[[], Awaitable[None]]
 
 
-def make_app(units: Units, platform_status: PlatformStatus, settle: Settle) -> FastAPI:
-    """Return the API over these units."""
+def make_app(
+    units: Units, platform_status: PlatformStatus, settle: Settle, *, log_dir: Path
+) -> FastAPI:
+    """Return the API over these units, with the directory of the platform's logs."""
     app = FastAPI(
         title="SITS control API",
         version=__version__,
@@ -49,6 +57,7 @@ def make_app(units: Units, platform_status: PlatformStatus, settle: Settle) -> F
         redirect_slashes=False,  # it would name this socket's host, which no client can reach
     )
     app.include_router(_unit_routes(units, settle))
+    app.include_router(_past_routes(units, log_dir))
     app.include_router(_status_routes(units, platform_status))
     app.add_exception_handler(SitsError, _on_sits_error)
     app.add_exception_handler(HTTPException, _on_http_error)
@@ -82,41 +91,101 @@ def _unit_routes(units: Units, settle: Settle) -> APIRouter:
     async def deploy(request: Request, tenant: Tenant, dry_run: bool = False) -> JSONResponse:
         """Deploy a unit: 201 where it is new, 200 where it was there; gateways know it then."""
         loaded = _load(await _read_body(request), request.headers.get("content-type", ""))
-        done = units.deploy(tenant, loaded, dry_run=dry_run)
+        done = await units.deploy(tenant, loaded, dry_run=dry_run)
         if not dry_run:
             await settle()
-        described = units.describe(done.unit)
-        answer = {
-            "name": described["name"],
-            "revision": described["revision"],
-            "endpoint": described["endpoint"],
-            "phase": described["status"]["phase"],
-            "notes": list(done.notes),
-        }
-        if not dry_run:
-            log.info("deployed tenant=%s unit=%s revision=%s", tenant, *_name(described))
+            log.info("deployed tenant=%s unit=%s", tenant, done.unit.name)
+        answer = {**_summary(units.describe(done.unit)), "notes": list(done.notes)}
         return JSONResponse(answer, 201 if done.created and not dry_run else 200)
 
     @router.get("")
-    async def list_units(tenant: Tenant) -> dict[str, Any]:
+    async def list_units(tenant: Tenant) -> Response:
         """List the tenant's units, by name."""
-        own = (unit for unit in units.wanted() if unit.tenant == tenant)
-        return {"units": [units.describe(unit) for unit in own]}
+        own = (unit for unit in units.catalog.wanted() if unit.tenant == tenant)
+        listed = {"units": [units.describe(unit) for unit in own]}
+        # Encoded here: FastAPI looks at each value of a thousand units first.
+        return Response(msgspec.json.encode(listed), media_type="application/json")
 
     @router.get("/{name}")
     async def get(name: str, tenant: Tenant) -> dict[str, Any]:
         """Show one unit: what is wanted (`spec`) and what is (`status`)."""
-        return units.describe(units.find(tenant, name))
+        return units.describe(units.catalog.find(tenant, name))
 
     @router.delete("/{name}")
     async def delete(name: str, tenant: Tenant) -> dict[str, Any]:
         """Delete a unit: no request reaches it any more, and those that run may finish."""
         described = units.describe(units.delete(tenant, name))
         await settle()
-        log.info("deleting tenant=%s unit=%s revision=%s", tenant, *_name(described))
+        log.info("deleting tenant=%s unit=%s", tenant, name)
         return {"name": described["name"], "phase": described["status"]["phase"]}
 
+    @router.post("/{name}/rollback")
+    async def rollback(
+        name: str, tenant: Tenant, to: Annotated[str | None, Query(min_length=1)] = None
+    ) -> dict[str, Any]:
+        """Make an earlier revision the wanted one: `to`, or what served before."""
+        unit = units.rollback(tenant, name, to)
+        await settle()
+        log.info("rolled back tenant=%s unit=%s revision=%s", tenant, name, unit.target.revision)
+        return _summary(units.describe(unit))
+
     return router
+
+
+def _past_routes(units: Units, log_dir: Path) -> APIRouter:
+    """Return the routes of what was and of what happened."""
+    router = APIRouter(prefix="/api/v1/units/{name}", tags=["units"])
+
+    @router.get("/history")
+    async def history(name: str, tenant: Tenant) -> dict[str, Any]:
+        """Show where a unit's traffic went, and which revisions it had; oldest first."""
+        unit = units.catalog.find(tenant, name)
+        routes, revisions = units.history(unit)
+        return {
+            "wanted": unit.target.revision,
+            "serving": unit.serving.revision if unit.serving else None,
+            "routes": [asdict(route) for route in routes],
+            "revisions": [
+                {"revision": each.revision, "created_s": each.created_s} for each in revisions
+            ],
+        }
+
+    @router.get("/revisions/{revision}")
+    async def revision(name: str, revision: str, tenant: Tenant) -> dict[str, Any]:
+        """Show what was deployed as a revision; its head is enough."""
+        return units.revision(units.catalog.find(tenant, name), revision)
+
+    @router.get("/events")
+    async def events(
+        name: str, tenant: Tenant, after: Annotated[int, Query(ge=0)] = 0
+    ) -> dict[str, Any]:
+        """Show what happened to a unit, oldest first, also to one that is gone."""
+        return {"events": [asdict(event) for event in units.events(tenant, name, after)]}
+
+    @router.get("/logs")
+    async def logs(
+        name: str,
+        tenant: Tenant,
+        tail: Annotated[int, Query(ge=0, le=MAX_LINES)] = 100,
+        cursor: str = "",
+    ) -> dict[str, Any]:
+        """Show what the platform's logs say of a unit; give `cursor` back to go on."""
+        units.events(tenant, name, 0)
+        page = await anyio.to_thread.run_sync(
+            partial(read_unit_log, log_dir, (tenant, name), tail=tail, cursor=cursor)
+        )
+        return {"lines": page.lines, "cursor": page.cursor}
+
+    return router
+
+
+def _summary(described: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": described["name"],
+        "revision": described["revision"],
+        "endpoint": described["endpoint"],
+        "phase": described["status"]["phase"],
+    }
 
 
 def _status_routes(units: Units, platform_status: PlatformStatus) -> APIRouter:
@@ -125,14 +194,10 @@ def _status_routes(units: Units, platform_status: PlatformStatus) -> APIRouter:
     @router.get("/status")
     async def status(tenant: Tenant) -> dict[str, Any]:
         """Show the platform: version, gateways, and the tenant's own units' hosts and instances."""
-        count = sum(unit.tenant == tenant for unit in units.wanted())
+        count = sum(unit.tenant == tenant for unit in units.catalog.wanted())
         return {"version": __version__, "units": count, **platform_status(tenant)}
 
     return router
-
-
-def _name(described: dict[str, Any]) -> tuple[str, str]:
-    return described["name"], described["revision"]
 
 
 _UNIT_BODY = {

@@ -5,8 +5,8 @@ The order matters: an instance that is to stop is draining, and so off the routi
 could plan it again.
 """
 
+from sits.control._actions import Order, Plan
 from sits.control._lifecycle import HostEvent, State
-from sits.control._plan import Order, Plan
 from sits.control._world import TemplateState, TrackedHost, TrackedInstance, World
 from sits.wire import OpenTemplate, StartHost, StartInstance, StopHost, StopInstance
 
@@ -16,6 +16,8 @@ def apply_plan(world: World, plan: Plan, now_s: float) -> None:
     world.scales = dict(plan.scales)
     world.host_backoffs = dict(plan.host_backoffs)
     world.template_backoffs = dict(plan.template_backoffs)
+    world.canary_backoffs = dict(plan.canary_backoffs)
+    world.notes += plan.notes
     for order in plan.orders:
         _apply_order(world, order, now_s)
 
@@ -34,6 +36,8 @@ def _apply_order(world: World, order: Order, now_s: float) -> None:
             world.hosts[order.host].templates[tenant] = TemplateState.OPENING
         case StartInstance(instance=name, tenant=tenant, unit=unit):
             assert order.host is not None
-            world.instances[name] = TrackedInstance(name, tenant, unit, order.host, told_s=now_s)
+            item = TrackedInstance(name, tenant, unit, order.host, told_s=now_s)
+            item.is_canary = order.is_canary
+            world.add_instance(item)
         case StopInstance(instance=name, drain_s=drain_s):
             world.instances[name].stop(drain_s, now_s)

@@ -35,6 +35,13 @@ class UnitNotFound(ControlError):
     http_status = 404
 
 
+class RevisionNotFound(ControlError):
+    """A unit has no such revision, or none to go back to."""
+
+    code = "revision_not_found"
+    http_status = 404
+
+
 class PlatformFull(ControlError):
     """All units together would be more than gateways can be told."""
 

@@ -13,8 +13,8 @@ import anyio
 import anyio.abc
 import msgspec
 
+from sits.control._actions import Order
 from sits.control._clock import Clock
-from sits.control._plan import Order
 from sits.control._world import World
 from sits.wire import (
     Channel,
@@ -106,6 +106,8 @@ class Links:
                             self._wake()
                     except WireError as error:
                         problem = str(error)
+                if scope.cancel_called:
+                    return  # it is down, and another of its name may have been asked for
                 log.warning("link to a host lost host=%s problem=%r", name, problem)
                 self._world.host_link_lost(name, problem, self._clock.monotonic_s())
                 self._wake()

@@ -1,75 +1,230 @@
-"""The files of units' models: found, or missing and looked for again from time to time.
+"""The models of units: pinned when they are deployed, taken in when they are needed.
 
-A file that is away when control starts may come back (a mount, a package), and nothing tells:
-so what is missing is looked for again, at growing intervals, up to 30 s.
+Invariants: nothing here holds up the loop: the hub is asked in a thread, with a deadline, and a
+model is taken in by a process of its own; one model is taken in once, however many units need
+it; what failed is tried again at growing intervals, up to 30 s, since a hub or a mount that is
+away tells nobody when it comes back.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from sits.models import ModelError, ModelFile
+import anyio
+import anyio.abc
+import anyio.to_thread
+
+from sits.control._clock import Clock
+from sits.models import ModelError, ModelFile, ModelPin, PullProgress
 from sits.policy import Backoff, after_failure, may_try
 from sits.spec import ModelReference
 
+_PIN_S = 60.0
+_PULLS = 2
 
-class Resolve(Protocol):
-    """Finds a model's file, or raises `ModelError`."""
+log = logging.getLogger(__name__)
 
-    def __call__(self, reference: ModelReference, *, home: Path) -> ModelFile:
-        """Return the file that the reference names."""
+
+class ModelSource(Protocol):
+    """Where models come from. `sits.models.ModelStore`, behind `StoreSource`, is the real one."""
+
+    def pin(self, reference: ModelReference) -> ModelPin:
+        """Return what a reference means now. Blocks. Raises `ModelError`."""
+        ...
+
+    def find(self, pin: ModelPin) -> ModelFile | None:
+        """Return a model that has been taken in. Quick."""
+        ...
+
+    def keep(self, owner: Path, digests: Iterable[str]) -> None:
+        """Keep these models, and no others for this owner's sake."""
+        ...
+
+    async def pull(self, pin: ModelPin, on_progress: Callable[[PullProgress], None]) -> None:
+        """Take a model in. Cancelling ends that. Raises `ModelError`."""
         ...
 
 
 @dataclass(frozen=True)
 class Found:
-    """What came of looking: a file, or why there is none and when to look again."""
+    """What is known of a model: its file, why there is none, or how far it is."""
 
     model: ModelFile | None
     problem: str | None = None
-    retry_at_s: float | None = None
+    progress: str | None = None
+
+
+@dataclass(frozen=True)
+class PullEnd:
+    """The taking in of a model began or ended.
+
+    Attributes:
+        problem: why it failed; None where it did not.
+    """
+
+    digest: str
+    reason: str
+    message: str
+    problem: str | None = None
+
+
+@dataclass
+class _Pull:
+    """A model that is not here yet."""
+
+    pin: ModelPin
+    failures: Backoff = field(default_factory=Backoff)
+    progress: PullProgress | None = None
+    scope: anyio.CancelScope | None = None
+
+    @property
+    def found(self) -> Found:
+        if self.scope is not None:
+            return Found(None, progress=_words(self.progress))
+        if self.failures.failures:
+            return Found(None, problem=self.failures.reason)
+        return Found(None, progress="it waits for its turn")
 
 
 class Models:
-    """Looks for models' files, and remembers those that are missing.
+    """Pins and takes in what units name.
 
     Args:
-        resolve: finds one.
-        home: the platform's directory.
+        source: where models come from.
+        home: this platform's directory, for whose sake they are kept.
+        on_change: told when the taking in of a model begins and how it ends.
     """
 
-    def __init__(self, resolve: Resolve, home: Path) -> None:
-        self._resolve = resolve
+    def __init__(
+        self, source: ModelSource, home: Path, clock: Clock, on_change: Callable[[PullEnd], None]
+    ) -> None:
+        self._source = source
         self._home = home
-        self._missing: dict[ModelReference, Backoff] = {}
+        self._clock = clock
+        self._on_change = on_change
+        self._pulls: dict[str, _Pull] = {}
+        self._wake = anyio.Event()
 
-    def resolve(self, reference: ModelReference) -> ModelFile:
-        """Look for a file now, whatever was known of it.
+    async def pin(self, reference: ModelReference) -> ModelPin:
+        """Find out what a reference means now.
 
         Raises:
-            ModelError: it is not there.
+            ModelError: nothing that can be run here, or nobody who knows can be asked.
         """
-        model = self._resolve(reference, home=self._home)
-        self._missing.pop(reference, None)
-        return model
+        try:
+            with anyio.fail_after(_PIN_S):
+                return await anyio.to_thread.run_sync(
+                    partial(self._source.pin, reference), abandon_on_cancel=True
+                )
+        except TimeoutError as error:
+            raise ModelError(
+                f"model '{reference}' could not be looked up within {_PIN_S:.0f} s; see whether "
+                "its disk or hub answers, and deploy again"
+            ) from error
 
-    def find(self, reference: ModelReference, now_s: float) -> Found:
-        """Return a file, or what was known of it while it is not yet time to look again."""
-        missing = self._missing.get(reference, Backoff())
-        if may_try(missing, now_s):
+    def find(self, pin: ModelPin) -> Found:
+        """Return what is known of a model, and have it taken in if it is not here."""
+        model = self._source.find(pin)
+        if model is not None:
+            self._pulls.pop(pin.digest, None)
+            return Found(model)
+        if pin.digest not in self._pulls:
+            self._pulls[pin.digest] = _Pull(pin)
+            self._wake.set()
+        return self._pulls[pin.digest].found
+
+    def keep(self, digests: Iterable[str]) -> None:
+        """Say which models are not to be removed. Writes to the disk."""
+        self._source.keep(self._home, digests)
+
+    def need(self, digests: Iterable[str]) -> None:
+        """Say which models are needed now: the taking in of others ends."""
+        for digest in self._pulls.keys() - set(digests):
+            pull = self._pulls.pop(digest)
+            if pull.scope is not None:
+                pull.scope.cancel()
+
+    def retry(self, digest: str) -> None:
+        """Try at once what failed: somebody deployed it again."""
+        pull = self._pulls.get(digest)
+        if pull is not None:
+            pull.failures = Backoff()
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Take in what is missing, until cancelled."""
+        async with anyio.create_task_group() as group:
+            while True:
+                self._wake = anyio.Event()
+                self._start_some(group)
+                await self._wait()
+
+    def _start_some(self, group: anyio.abc.TaskGroup) -> None:
+        now_s = self._clock.monotonic_s()
+        running = sum(pull.scope is not None for pull in self._pulls.values())
+        for pull in self._pulls.values():
+            if running >= _PULLS:
+                return
+            if pull.scope is None and may_try(pull.failures, now_s):
+                pull.scope = anyio.CancelScope()
+                running += 1
+                group.start_soon(self._pull, pull, pull.scope)
+
+    async def _wait(self) -> None:
+        idle = [pull for pull in self._pulls.values() if pull.scope is None]
+        times = [pull.failures.retry_at_s for pull in idle if pull.failures.retry_at_s]
+        if not times:
+            await self._wake.wait()
+            return
+        async with anyio.create_task_group() as group:
+
+            async def wake_when_due() -> None:
+                await self._clock.sleep_until(min(times))
+                self._wake.set()
+
+            group.start_soon(wake_when_due)
+            await self._wake.wait()
+            group.cancel_scope.cancel()
+
+    async def _pull(self, pull: _Pull, scope: anyio.CancelScope) -> None:
+        pin, began_s = pull.pin, self._clock.monotonic_s()
+
+        def on_progress(progress: PullProgress) -> None:
+            pull.progress = progress
+
+        self._tell(PullEnd(pin.digest, "PullingModel", f"{pin.reference} is being taken in"))
+        with scope:
             try:
-                return Found(self.resolve(reference))
+                await self._source.pull(pin, on_progress)
             except ModelError as error:
-                missing = after_failure(missing, str(error), now_s)
-                self._missing[reference] = missing
-        return Found(None, missing.reason, missing.retry_at_s)
+                now_s = self._clock.monotonic_s()
+                pull.failures = after_failure(pull.failures, str(error), now_s)
+                pull.scope = None
+                self._tell(PullEnd(pin.digest, "ModelFailed", str(error), str(error)))
+            else:
+                self._pulls.pop(pin.digest, None)
+                took_s = self._clock.monotonic_s() - began_s
+                message = f"{pin.reference} was taken in after {took_s:.1f} s"
+                self._tell(PullEnd(pin.digest, "ModelReady", message))
+        pull.scope = None
+        self._wake.set()
 
-    def is_due(self, now_s: float) -> bool:
-        """Return whether it is time to look for something that was missing."""
-        return any(may_try(missing, now_s) for missing in self._missing.values())
+    def _tell(self, end: PullEnd) -> None:
+        level = logging.INFO if end.problem is None else logging.WARNING
+        log.log(level, "event=%s digest=%s message=%r", end.reason, end.digest, end.message)
+        self._on_change(end)
 
-    def keep(self, references: Iterable[ModelReference]) -> None:
-        """Forget all that no unit names any more."""
-        named = set(references)
-        self._missing = {name: value for name, value in self._missing.items() if name in named}
+
+def _words(progress: PullProgress | None) -> str:
+    if progress is None:
+        return "it is being taken in"
+    if progress.message:
+        return progress.message
+    if progress.total_bytes:
+        share = 100 * progress.done_bytes / progress.total_bytes
+        size_mb = progress.total_bytes / 1e6
+        return f"{progress.state}: {share:.0f} % of {size_mb:.0f} MB"
+    return progress.state

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from sits.control._errors import PlatformFull
+from sits.control._wanted import UnitKey
 from sits.store import KeyEntry
 from sits.wire import MAX_FRAME_BYTES, KeyRecord, Table, UnitRoute
 
@@ -25,25 +26,47 @@ def key_records(keys: Iterable[KeyEntry]) -> tuple[KeyRecord, ...]:
     return tuple(KeyRecord(key.key_id, key.secret_hash, key.tenant) for key in keys)
 
 
-def table_bytes(table: Table) -> int:
-    """Return the length of the table on its link, without the frame's header."""
-    return len(msgspec.msgpack.encode(table))
+class Room:
+    """How much of what gateways can be told is taken.
 
-
-def check_room(before: Table, after: Table) -> None:
-    """Check that a deploy leaves gateways a table that they can be sent.
-
-    One that makes a table smaller is always let through: it is what the message asks for.
-
-    Raises:
-        PlatformFull: it makes the table larger, and over `MAX_TABLE_BYTES`.
+    What a deploy that makes it more would come to is known without encoding everything anew.
     """
-    size = table_bytes(after)
-    if size > MAX_TABLE_BYTES and size > table_bytes(before):
-        raise PlatformFull(
-            f"with this unit, all units together would have {size} bytes; expected at most "
-            f"{MAX_TABLE_BYTES}: delete units that are not needed, or shorten prompts"
-        )
+
+    def __init__(self) -> None:
+        self._routes: dict[UnitKey, int] = {}
+        self._keys = 0
+
+    @property
+    def taken_bytes(self) -> int:
+        """The length of a table, without its frame's header."""
+        return self._keys + sum(self._routes.values())
+
+    def update(self, changed: Iterable[UnitRoute], gone: Iterable[UnitKey]) -> None:
+        """Take over routes that are new or changed, and forget those of units that are gone."""
+        for key in gone:
+            self._routes.pop(key, None)
+        for route in changed:
+            self._routes[route.tenant, route.name] = _bytes(route)
+
+    def set_keys(self, keys: tuple[KeyRecord, ...]) -> None:
+        """Take over the keys."""
+        self._keys = len(msgspec.msgpack.encode(keys))
+
+    def check(self, route: UnitRoute) -> None:
+        """Check that a deploy leaves gateways a table that they can be sent.
+
+        One that makes it smaller is always let through: it is what the message asks for.
+
+        Raises:
+            PlatformFull: it makes the table larger, and over `MAX_TABLE_BYTES`.
+        """
+        before, own = self.taken_bytes, _bytes(route)
+        after = before - self._routes.get((route.tenant, route.name), 0) + own
+        if after > MAX_TABLE_BYTES and after > before:
+            raise PlatformFull(
+                f"with this unit, all units together would have {after} bytes; expected at most "
+                f"{MAX_TABLE_BYTES}: delete units that are not needed, or shorten prompts"
+            )
 
 
 def fit_table(table: Table, limit_bytes: int = MAX_FRAME_BYTES) -> tuple[Table, frozenset[int]]:
@@ -52,7 +75,7 @@ def fit_table(table: Table, limit_bytes: int = MAX_FRAME_BYTES) -> tuple[Table, 
     Returns:
         The table, and the positions of the units that it refuses for that reason.
     """
-    excess = table_bytes(table) - limit_bytes
+    excess = len(msgspec.msgpack.encode(table)) - limit_bytes
     if excess <= 0:
         return table, frozenset()
     units = list(table.units)

@@ -12,26 +12,31 @@ from pathlib import Path
 import anyio
 import anyio.abc
 
+from sits.control._actions import Limits, Plan
 from sits.control._api import make_app
 from sits.control._apply import apply_plan
 from sits.control._clock import Clock, SystemClock
 from sits.control._keys import ensure_local_key
 from sits.control._links import Links
-from sits.control._models import Resolve
+from sits.control._models import Models, ModelSource, PullEnd
 from sits.control._names import Names
-from sits.control._plan import Limits, Plan, make_plan
+from sits.control._plan import make_plan
 from sits.control._server import serve_app
 from sits.control._settings import Settings
-from sits.control._table import Publisher, make_routes
+from sits.control._source import StoreSource
+from sits.control._table import Publisher, Routes
 from sits.control._units import Units
 from sits.control._world import World
-from sits.models import resolve
+from sits.models import ModelStore
 from sits.store import Store, StoreError, open_store
 from sits.wire import Channel, Load, ToControl, WireError, serve
 
 STORE_FILE = "sits.db"
 _SETTLE_S = 1.0
 _STORE_RETRY_S = 1.0
+_PIN_RETRY_S = 30.0
+_EVENTS_S = 0.5
+_KEEP_EVENTS_S = 7 * 24 * 3600.0
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +46,9 @@ class Deps:
     """What control is given to work with, so that tests can give it something else."""
 
     clock: Clock = field(default_factory=SystemClock)
-    resolve: Resolve = resolve
+    make_source: Callable[[Settings], ModelSource] = lambda settings: StoreSource(
+        ModelStore(settings.models_path, prepare=settings.prepare)
+    )
 
 
 async def run(
@@ -62,16 +69,25 @@ async def run(
     """
     deps = deps or Deps()
     home = Path(settings.home)
-    store = open_store(home / STORE_FILE)
+    store = open_store(home / STORE_FILE, settings.store_url)
     try:
+        store.forget_events(deps.clock.unix_s() - _KEEP_EVENTS_S)
         ensure_local_key(store, home, deps.clock.unix_s())
         async with anyio.create_task_group() as group:
             control = _Control(settings, deps, store)
             await control.turn()  # gateways are served a true table from the first one on
             await group.start(_serve_link, settings.control_socket, control.serve_gateway)
-            app = make_app(control.units, control.platform_status, control.settle)
+            app = make_app(
+                control.units,
+                control.platform_status,
+                control.settle,
+                log_dir=settings.log_path,
+            )
             await group.start(serve_app, app, settings.api_socket)
             group.start_soon(control.links.run_node, settings.node_socket)
+            group.start_soon(control.models.run)
+            group.start_soon(control.run_pins)
+            group.start_soon(control.run_events)
             group.start_soon(control.run_loop)
             log.info("control runs api=%s link=%s", settings.api_socket, settings.control_socket)
             task_status.started()
@@ -108,13 +124,41 @@ class _Control:
         self._published = anyio.Event()
         self._started_s = deps.clock.unix_s()
         self._start_s = deps.clock.monotonic_s()
+        self._routes = Routes(self._world, settings)
+        self._host_failures = 0
+        self.models = Models(
+            deps.make_source(settings), Path(settings.home), deps.clock, self._on_pull
+        )
         self.units = Units(
-            store, self._world, deps.clock, deps.resolve, settings=settings, wake=self.wake
+            store,
+            self._world,
+            deps.clock,
+            self.models,
+            self._publisher.room,
+            settings,
+            self.wake,
         )
         self.links = Links(self._world, deps.clock, self.wake)
 
     def wake(self) -> None:
         self._event.set()
+
+    def _on_pull(self, end: PullEnd) -> None:
+        self.units.on_pull(end)
+
+    async def run_pins(self) -> None:
+        """Pin the models of units that an older version deployed."""
+        while not await self.units.catalog.pin_all():
+            await self._clock.sleep_until(self._clock.monotonic_s() + _PIN_RETRY_S)
+
+    async def run_events(self) -> None:
+        """Write down what happened, soon: one transaction for many notes."""
+        while True:
+            try:
+                self.units.flush_notes()
+            except StoreError as error:
+                log.warning("events are not written yet problem=%s", error)
+            await self._clock.sleep_until(self._clock.monotonic_s() + _EVENTS_S)
 
     async def run_loop(self) -> None:
         while True:
@@ -133,11 +177,14 @@ class _Control:
         self._turns += 1
         turn, now_s = self._turns, self._clock.monotonic_s()
         # All that is read is read before the plan is taken over: the store may fail here.
-        wanted, keys = self.units.wanted(), self.units.keys()
-        plan = make_plan(self._world, wanted, self._limits, now_s)
+        if self._world.host_failures != self._host_failures:  # its model's file may be gone
+            self._host_failures = self._world.host_failures
+            self.units.catalog.invalidate()
+        keys = self.units.catalog.keys()
+        plan = self._plan(now_s)
         apply_plan(self._world, plan, now_s)
         self._purge(plan, now_s)
-        routes = make_routes(self._world, wanted, self._settings, now_s)
+        routes = self._routes.make(self.units.catalog.wanted(), now_s)
         await self._publisher.publish(routes, keys)
         self._world.left_out = self._publisher.left_out
         self._published_turn = turn
@@ -146,6 +193,14 @@ class _Control:
         for order in plan.orders:
             await self.links.send(order)
         return plan.due_s
+
+    def _plan(self, now_s: float) -> Plan:
+        """Make a plan, in which what is to take traffic does."""
+        plan = make_plan(self._world, self.units.catalog.wanted(), self._limits, now_s)
+        if not plan.promote:
+            return plan
+        self.units.promote(plan.promote)
+        return make_plan(self._world, self.units.catalog.wanted(), self._limits, now_s)
 
     def _purge(self, plan: Plan, now_s: float) -> None:
         try:
@@ -208,9 +263,14 @@ class _Control:
 
     def platform_status(self, tenant: str) -> dict[str, object]:
         """What `GET /api/v1/status` tells a tenant: nothing of what is others' alone."""
-        own = [unit for unit in self.units.wanted() if unit.tenant == tenant]
+        own = [unit for unit in self.units.catalog.wanted() if unit.tenant == tenant]
         instances = [item for item in self._world.instances.values() if item.tenant == tenant]
-        paths = {unit.host: str(unit.model.path) for unit in own if unit.model}
+        paths = {
+            release.host: str(release.model.path)
+            for unit in own
+            for release in unit.releases
+            if release.model
+        }
         used = paths.keys() | {item.host for item in instances}
         return {
             "started_s": self._started_s,

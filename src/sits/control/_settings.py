@@ -1,6 +1,7 @@
 """What control is started with. Built once, at the edge; a bad value stops the start."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from sits._settings import SettingsError
 
@@ -23,6 +24,11 @@ class Settings:
         instance_drain_s: seconds that a stopping instance's requests get to finish.
         start_s: seconds that an instance may take to come up.
         load_s: seconds that a host may take to come up and to load its model.
+        models_dir: the directory of models; empty: `models` in `home`.
+        prepare: the command that prepares a model's file for the engine; empty: files are
+            taken as they are shipped.
+        log_dir: where the platform's processes log; empty: `logs` in `home`.
+        store_url: of a PostgreSQL database for the store; empty: a file in `home`.
     """
 
     home: str
@@ -37,6 +43,10 @@ class Settings:
     instance_drain_s: float = 10.0
     start_s: float = 60.0
     load_s: float = 600.0
+    models_dir: str = ""
+    prepare: tuple[str, ...] = ()
+    log_dir: str = ""
+    store_url: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         """Check what a type cannot say."""
@@ -49,3 +59,13 @@ class Settings:
             raise SettingsError(
                 f"public_url is '{self.public_url}'; expected it to begin with http:// or https://"
             )
+
+    @property
+    def models_path(self) -> Path:
+        """The directory of models."""
+        return Path(self.models_dir or Path(self.home) / "models")
+
+    @property
+    def log_path(self) -> Path:
+        """The directory of logs."""
+        return Path(self.log_dir or Path(self.home) / "logs")

@@ -4,11 +4,13 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 
+from sits.control._conditions import Condition, make_conditions
+from sits.control._health import host_state, left_out, release_refusal
 from sits.control._lifecycle import HostState, State
-from sits.control._plan import Wanted
 from sits.control._room import LEFT_OUT
+from sits.control._wanted import Release, Wanted
 from sits.control._world import TemplateState, World
-from sits.policy import MAX_DELAY_S, Backoff, ScaleState, is_crash_looping
+from sits.policy import Backoff, ScaleState
 from sits.wire import Tier
 
 
@@ -16,6 +18,7 @@ class UnitPhase(StrEnum):
     """A unit in one word."""
 
     DEPLOYING = "Deploying"
+    UPDATING = "Updating"
     READY = "Ready"
     FAILED = "Failed"
     DELETING = "Deleting"
@@ -28,6 +31,8 @@ class UnitStatus:
     Attributes:
         reason: one word for scripts.
         message: the same for people, with what to do where something is to be done.
+        serving_revision: the revision that takes traffic; None: none was ever ready.
+        conditions: the state, part by part.
         instances: how many are in each state of their life.
         tier: how warm the next request's start would be.
         refusal: what callers are told instead of being held; None: they are served or held.
@@ -36,6 +41,8 @@ class UnitStatus:
     phase: UnitPhase
     reason: str
     message: str
+    serving_revision: str | None
+    conditions: tuple[Condition, ...]
     instances: dict[str, int]
     tier: Tier
     refusal: str | None = None
@@ -44,37 +51,43 @@ class UnitStatus:
 def unit_status(world: World, unit: Wanted, now_s: float) -> UnitStatus:
     """Derive a unit's status."""
     counts = Counter(str(item.life.state) for item in world.instances_of(unit.key))
-    refusal = LEFT_OUT if _is_left_out(world, unit) else unit_refusal(world, unit, now_s)
-    phase, reason, message = _phase(world, unit, counts, refusal)
+    refusal = LEFT_OUT if left_out(world, unit) else unit_refusal(world, unit, now_s)
+    phase, reason, message = _phase(world, unit, counts, refusal, now_s)
     instances = {str(state): counts[state] for state in State if state is not State.GONE}
-    tier = _tier(world, unit, counts)
-    return UnitStatus(phase, reason, message, instances, tier, refusal)
+    return UnitStatus(
+        phase,
+        reason,
+        message,
+        unit.serving.revision if unit.serving else None,
+        make_conditions(world, unit, refusal, now_s),
+        instances,
+        _tier(world, unit.current, counts),
+        refusal,
+    )
 
 
 def unit_refusal(world: World, unit: Wanted, now_s: float) -> str | None:
     """Return what callers are told instead of being held; None where it serves or may soon."""
+    if unit.deleted:
+        return f"the unit '{unit.name}' is being deleted"
     if any(item.life.state is State.READY for item in world.instances_of(unit.key)):
         return None
-    return _refusal(world, unit, now_s)
-
-
-def _is_left_out(world: World, unit: Wanted) -> bool:
-    return unit.key in world.left_out and not unit.deleted
+    return release_refusal(world, unit.key, unit.current, now_s)
 
 
 def _phase(
-    world: World, unit: Wanted, counts: Counter[str], refusal: str | None
+    world: World, unit: Wanted, counts: Counter[str], refusal: str | None, now_s: float
 ) -> tuple[UnitPhase, str, str]:
     if unit.deleted:
         left = counts.total()
         return UnitPhase.DELETING, "Draining", f"{left} of its instances are still there"
     if refusal:
         return UnitPhase.FAILED, _failure(world, unit), refusal
-    host = world.hosts.get(unit.host or "")
-    if host is None or host.life.state is not HostState.READY:
-        return UnitPhase.DEPLOYING, "LoadingModel", _waiting_for_host(world, unit)
-    if host.templates.get(unit.tenant) is not TemplateState.READY:
-        return UnitPhase.DEPLOYING, "OpeningTemplate", _waiting_for_template(world, unit)
+    if unit.is_rolling:
+        return (UnitPhase.UPDATING, *_rolling(world, unit, now_s))
+    waiting = _waiting_for(world, unit.current)
+    if waiting is not None:
+        return (UnitPhase.DEPLOYING, *waiting)
     if counts[State.READY]:
         return UnitPhase.READY, "Serving", f"{counts[State.READY]} of its instances serve"
     if counts[State.STARTING]:
@@ -85,53 +98,55 @@ def _phase(
     return UnitPhase.READY, "ScaledToZero", "the next request starts an instance"
 
 
+def _rolling(world: World, unit: Wanted, now_s: float) -> tuple[str, str]:
+    """Return how far a newer revision is, while the former one serves."""
+    target = unit.target
+    serves = f"revision {unit.current.revision} serves until then"
+    problem = release_refusal(world, unit.key, target, now_s, is_canary=True)
+    if problem:
+        return "RolloutFailed", f"revision {target.revision} cannot take traffic: {problem}"
+    reason, message = _waiting_for(world, target) or ("StartingRevision", "its instance starts")
+    return reason, f"revision {target.revision}: {message}; {serves}"
+
+
 def _failure(world: World, unit: Wanted) -> str:
-    if _is_left_out(world, unit):
+    if left_out(world, unit):
         return "PlatformFull"
-    if unit.unit is None:
+    if unit.current.unit is None:
         return "Unreadable"
-    return "CrashLoop" if unit.model else "ModelUnavailable"
+    return "CrashLoop" if unit.current.host else "ModelUnavailable"
 
 
-def _waiting_for_host(world: World, unit: Wanted) -> str:
-    backoff = world.host_backoffs.get(unit.host or "", Backoff())
+def _waiting_for(world: World, release: Release) -> tuple[str, str] | None:
+    """Return what a revision needs before it could serve; None: nothing."""
+    if release.host is None:
+        return "PullingModel", release.progress or "the model is being looked up"
+    host = world.hosts.get(release.host)
+    if host_state(world, release) is not HostState.READY or host is None:
+        return "LoadingModel", _waiting_for_host(world, release)
+    if host.templates.get(release.tenant) is not TemplateState.READY:
+        return "OpeningTemplate", _waiting_for_template(world, release)
+    return None
+
+
+def _waiting_for_host(world: World, release: Release) -> str:
+    backoff = world.host_backoffs.get(release.host or "", Backoff())
     if backoff.failures:
         return f"the model's host failed and is tried again: {backoff.reason}"
     return "the model is being loaded"
 
 
-def _waiting_for_template(world: World, unit: Wanted) -> str:
-    backoff = world.template_backoffs.get((unit.host or "", unit.tenant), Backoff())
+def _waiting_for_template(world: World, release: Release) -> str:
+    backoff = world.template_backoffs.get((release.host or "", release.tenant), Backoff())
     if backoff.failures:
         return f"the tenant's template failed and is tried again: {backoff.reason}"
     return "the tenant's template is being made"
 
 
-def _refusal(world: World, unit: Wanted, now_s: float) -> str | None:
-    if unit.deleted:
-        return f"the unit '{unit.name}' is being deleted"
-    if unit.host is None:
-        return unit.problem or "its model is not available"
-    crashes = {
-        "its instances keep failing": world.scales.get(unit.key, ScaleState()).backoff,
-        "its model's host keeps failing": world.host_backoffs.get(unit.host, Backoff()),
-        "its tenant's template keeps failing": world.template_backoffs.get(
-            (unit.host, unit.tenant), Backoff()
-        ),
-    }
-    for what, backoff in crashes.items():
-        if is_crash_looping(backoff, now_s):
-            return (
-                f"{what} ({backoff.failures} times in a row; tried again every "
-                f"{MAX_DELAY_S:.0f} s, or at once when it is deployed again): {backoff.reason}"
-            )
-    return None
-
-
-def _tier(world: World, unit: Wanted, counts: Counter[str]) -> Tier:
+def _tier(world: World, release: Release, counts: Counter[str]) -> Tier:
     if counts[State.READY]:
         return Tier.HOT
-    host = world.hosts.get(unit.host or "")
-    if host is not None and host.templates.get(unit.tenant) is TemplateState.READY:
+    host = world.hosts.get(release.host or "")
+    if host is not None and host.templates.get(release.tenant) is TemplateState.READY:
         return Tier.WARM
-    return Tier.COOL if unit.model else Tier.COLD
+    return Tier.COOL if release.host else Tier.COLD

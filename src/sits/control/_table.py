@@ -1,4 +1,4 @@
-"""What gateways are told: the whole routing table, each time that it changes.
+"""What gateways are told: the whole routing table at first, then each change of it.
 
 Invariants: versions increase, also over restarts (the high bits count control's starts); only
 ready instances are in it; a unit at zero instances is in it, since its endpoint stays. A table
@@ -6,18 +6,32 @@ that was sent is true at a gateway when the gateway says so: `wait_taken` waits 
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import anyio
 
 from sits.control._lifecycle import State
-from sits.control._plan import Wanted
-from sits.control._room import fit_table, key_records
+from sits.control._room import MAX_TABLE_BYTES, Room, fit_table, key_records
 from sits.control._settings import Settings
 from sits.control._status import unit_refusal
-from sits.control._world import TrackedInstance, UnitKey, World
+from sits.control._wanted import Release, UnitKey, Wanted
+from sits.control._world import TrackedInstance, World
+from sits.models import ModelKind
 from sits.store import KeyEntry
-from sits.wire import Channel, Load, RoutedInstance, Table, UnitRoute, WireError
+from sits.wire import (
+    Channel,
+    FromControl,
+    KeyRecord,
+    Load,
+    RoutedInstance,
+    Table,
+    TablePatch,
+    UnitKind,
+    UnitRoute,
+    WireError,
+)
+
+_Basis = tuple[Wanted, tuple[RoutedInstance, ...], str | None]
 
 _EPOCH_BITS = 32
 _SEND_S = 1.0
@@ -25,28 +39,66 @@ _SEND_S = 1.0
 log = logging.getLogger(__name__)
 
 
-def make_routes(
-    world: World, wanted: Iterable[Wanted], settings: Settings, now_s: float
-) -> tuple[UnitRoute, ...]:
-    """Return the routes of all units that are not being deleted."""
-    return tuple(_route(world, unit, settings, now_s) for unit in wanted if not unit.deleted)
+class Routes:
+    """Makes the routes of units, each anew only when something in it may have changed.
+
+    Args:
+        world: what is observed.
+        settings: how long requests are held, and how many.
+    """
+
+    def __init__(self, world: World, settings: Settings) -> None:
+        self._world = world
+        self._settings = settings
+        self._made: dict[UnitKey, tuple[_Basis, UnitRoute]] = {}
+
+    def make(self, wanted: Iterable[Wanted], now_s: float) -> dict[UnitKey, UnitRoute]:
+        """Return the routes of all units that are not being deleted."""
+        made: dict[UnitKey, tuple[_Basis, UnitRoute]] = {}
+        for unit in wanted:
+            if unit.deleted:
+                continue
+            basis = (unit, _instances(self._world, unit), unit_refusal(self._world, unit, now_s))
+            former = self._made.get(unit.key)
+            same = former is not None and former[0][0] is unit and former[0][1:] == basis[1:]
+            made[unit.key] = former if former and same else (basis, self.make_one(*basis))
+        self._made = made
+        return {key: route for key, (_, route) in made.items()}
+
+    def make_one(
+        self, unit: Wanted, instances: tuple[RoutedInstance, ...], refusal: str | None
+    ) -> UnitRoute:
+        """Return a unit's route, given its instances and why it cannot serve."""
+        release = unit.current
+        prompt = release.unit.prompt if release.unit else None
+        return UnitRoute(
+            name=unit.name,
+            tenant=unit.tenant,
+            revision=release.revision,
+            created_s=int(unit.created_s),
+            system=prompt.system if prompt else None,
+            template=prompt.template if prompt else None,
+            instances=instances,
+            refusal=refusal,
+            hold_s=self._settings.hold_s,
+            queue_limit=self._settings.queue_limit,
+            kind=_kind(release),
+        )
 
 
-def _route(world: World, unit: Wanted, settings: Settings, now_s: float) -> UnitRoute:
-    prompt = unit.unit.prompt if unit.unit else None
-    return UnitRoute(
-        name=unit.name,
-        tenant=unit.tenant,
-        revision=unit.revision,
-        created_s=int(unit.created_s),
-        system=prompt.system if prompt else None,
-        template=prompt.template if prompt else None,
-        instances=tuple(
-            routed for item in world.instances_of(unit.key) if (routed := _routed(item))
-        ),
-        refusal=unit_refusal(world, unit, now_s),
-        hold_s=settings.hold_s,
-        queue_limit=settings.queue_limit,
+def _kind(release: Release) -> UnitKind:
+    is_embedding = release.pin is not None and release.pin.kind is ModelKind.EMBEDDING
+    return UnitKind.EMBEDDING if is_embedding else UnitKind.CHAT
+
+
+def _instances(world: World, unit: Wanted) -> tuple[RoutedInstance, ...]:
+    if not world.has_instances(unit.key):
+        return ()
+    release = unit.current
+    return tuple(
+        routed
+        for item in world.instances_of(unit.key)
+        if not item.is_canary and item.serves(release) and (routed := _routed(item))
     )
 
 
@@ -57,10 +109,12 @@ def _routed(item: TrackedInstance) -> RoutedInstance | None:
 
 
 class Publisher:
-    """Gives every connected gateway the newest table."""
+    """Gives every connected gateway the newest table: whole at first, then what changes."""
 
     def __init__(self, epoch: int) -> None:
-        self._whole = self._table = Table(epoch << _EPOCH_BITS, (), ())
+        self.room = Room()
+        self._whole: dict[UnitKey, UnitRoute] = {}
+        self._table = Table(epoch << _EPOCH_BITS, (), ())
         self._left_out: frozenset[UnitKey] = frozenset()
         self._gateways: dict[int, Channel[Load]] = {}
         self._taken: dict[int, int] = {}
@@ -87,7 +141,7 @@ class Publisher:
         self._next_gateway += 1
         gateway = self._next_gateway
         self._gateways[gateway] = channel
-        await self._send(gateway, channel)
+        await self._send(gateway, channel, self._table)
         return gateway
 
     def leave(self, gateway: int) -> None:
@@ -117,22 +171,52 @@ class Publisher:
         progress, self._progress = self._progress, anyio.Event()
         progress.set()
 
-    async def publish(self, units: tuple[UnitRoute, ...], keys: Iterable[KeyEntry]) -> bool:
-        """Send a new table, if it says anything new, and return whether it did.
+    async def publish(self, routes: Mapping[UnitKey, UnitRoute], keys: Iterable[KeyEntry]) -> bool:
+        """Send what is new, if anything is, and return whether it was.
 
         When this returns, every gateway has been sent it, or has been cut off: one that does
         not read for a second would otherwise route to what is gone.
         """
-        records = key_records(keys)
-        if self._whole.units == units and self._whole.keys == records:
+        message = self._advance(routes, key_records(keys))
+        if message is None:
             return False
-        self._whole = Table(self._table.version + 1, units, records)
-        self._table, places = fit_table(self._whole)
-        self._note_left_out(frozenset((units[place].tenant, units[place].name) for place in places))
         async with anyio.create_task_group() as group:
             for gateway, channel in list(self._gateways.items()):
-                group.start_soon(self._send, gateway, channel)
+                group.start_soon(self._send, gateway, channel, message)
         return True
+
+    def _advance(
+        self, routes: Mapping[UnitKey, UnitRoute], keys: tuple[KeyRecord, ...]
+    ) -> FromControl | None:
+        """Take over new routes, and return what gateways are to be told of them."""
+        former, base = self._whole, self._table
+        changed = {
+            key: route
+            for key, route in routes.items()
+            if (old := former.get(key)) is not route and old != route
+        }
+        gone = former.keys() - routes.keys()
+        if not changed and not gone and keys == base.keys:
+            return None
+        self._whole = dict(routes)
+        self.room.update(changed.values(), gone)
+        self.room.set_keys(keys)
+        self._table = Table(base.version + 1, tuple(routes.values()), keys)
+        if self.room.taken_bytes > MAX_TABLE_BYTES or self._left_out:
+            return self._fit()
+        return TablePatch(
+            self._table.version,
+            base.version,
+            tuple(changed.values()),
+            tuple(gone),
+            keys if keys != base.keys else None,
+        )
+
+    def _fit(self) -> Table:
+        units = self._table.units
+        self._table, places = fit_table(self._table)
+        self._note_left_out(frozenset((units[place].tenant, units[place].name) for place in places))
+        return self._table
 
     def _note_left_out(self, keys: frozenset[UnitKey]) -> None:
         if keys and keys != self._left_out:
@@ -143,10 +227,10 @@ class Publisher:
             )
         self._left_out = keys
 
-    async def _send(self, gateway: int, channel: Channel[Load]) -> None:
+    async def _send(self, gateway: int, channel: Channel[Load], message: FromControl) -> None:
         try:
             with anyio.fail_after(_SEND_S):
-                await channel.send(self._table)
+                await channel.send(message)
         except (TimeoutError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             await self._cut_off(gateway, channel)
         except WireError as error:

@@ -1,30 +1,36 @@
 """The units of the store as the loop and the API see them, and what the API does to them."""
 
+import json
+import logging
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
+from sits.control._catalog import Catalog, encode_pin, unit_not_found
 from sits.control._clock import Clock
-from sits.control._errors import UnitNotFound
-from sits.control._models import Models, Resolve
-from sits.control._plan import Wanted
-from sits.control._room import check_room, key_records
+from sits.control._errors import RevisionNotFound
+from sits.control._models import Models, PullEnd
+from sits.control._room import Room
 from sits.control._settings import Settings
 from sits.control._status import unit_status
-from sits.control._table import make_routes
-from sits.control._world import UnitKey, World
+from sits.control._table import Routes
+from sits.control._wanted import UnitKey, Wanted
+from sits.control._world import NoteKind, World
 from sits.sandbox import SandboxError, check_prompt
 from sits.spec import (
+    EngineKind,
     Loaded,
     SpecError,
     Unit,
     canonical_json,
     revision_id,
-    unit_from_json,
 )
-from sits.store import KeyEntry, Store, UnitRecord
-from sits.wire import Table
+from sits.store import EventRecord, RevisionRecord, RouteRecord, Store
+from sits.wire import UnitRoute
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -37,83 +43,155 @@ class Deployed:
 
 
 class Units:
-    """Reads the store once and then again after each change: only control writes it."""
+    """What is done to units, by the loop and by the API."""
 
     def __init__(
         self,
         store: Store,
         world: World,
         clock: Clock,
-        resolve: Resolve,
-        *,
+        models: Models,
+        room: Room,
         settings: Settings,
         wake: Callable[[], None],
     ) -> None:
         self._store = store
         self._world = world
         self._clock = clock
+        self._models = models
+        self._room = room
         self._settings = settings
         self._wake = wake
-        self._models = Models(resolve, Path(settings.home))
-        self._wanted: tuple[Wanted, ...] | None = None
-        self._keys: tuple[KeyEntry, ...] | None = None
+        self._causes: dict[UnitKey, str] = {}
+        self.catalog = Catalog(store, models, wake)
 
-    def wanted(self) -> tuple[Wanted, ...]:
-        """Return all units of all tenants, also those that are being deleted.
-
-        Models that were missing are looked for again when that is due.
-        """
-        now_s = self._clock.monotonic_s()
-        if self._wanted is None or self._models.is_due(now_s):
-            records = self._store.units()
-            self._wanted = tuple(self._to_wanted(record, now_s) for record in records)
-            self._models.keep(unit.unit.model for unit in self._wanted if unit.unit)
-        return self._wanted
-
-    def keys(self) -> tuple[KeyEntry, ...]:
-        """Return the keys in force."""
-        if self._keys is None:
-            self._keys = self._store.keys_in_force()
-        return self._keys
+    # what the loop does
 
     def purge(self, keys: Iterable[UnitKey]) -> None:
         """Remove the records of deleted units whose instances are gone."""
         for tenant, name in keys:
             self._store.purge_unit(tenant, name)
-            self._changed()
+            self._world.note((tenant, name), "Deleted", "nothing of it runs any more")
+            self.catalog.refresh((tenant, name))
 
-    def deploy(self, tenant: str, loaded: Loaded, *, dry_run: bool = False) -> Deployed:
+    def promote(self, keys: Iterable[UnitKey]) -> None:
+        """Have units' newest revisions take traffic."""
+        for key in keys:
+            revision = self.catalog.by_key()[key].target.revision
+            cause = self._causes.pop(key, "deploy")
+            self._store.serve_revision(*key, revision, cause=cause, now_s=self._clock.unix_s())
+            self._world.promoted(key)
+            self._world.note(key, "RolledOut", f"revision {revision} takes traffic ({cause})")
+            self.catalog.refresh(key)
+
+    def flush_notes(self) -> None:
+        """Write down what happened."""
+        now_s, notes = self._clock.unix_s(), self._world.notes
+        if not notes:
+            return
+        for note in notes:
+            log.info("event=%s tenant=%s unit=%s message=%r", note.reason, *note.key, note.message)
+        self._store.add_events(
+            EventRecord(*note.key, str(note.kind), note.reason, note.message, now_s, now_s)
+            for note in notes
+        )
+        self._world.notes = []
+
+    def on_pull(self, end: PullEnd) -> None:
+        """The taking in of a model began or ended."""
+        kind = NoteKind.WARNING if end.problem else NoteKind.NORMAL
+        for unit in self.catalog.wanted():
+            if any(release.pin and release.pin.digest == end.digest for release in unit.releases):
+                self._world.note(unit.key, end.reason, end.message, kind)
+        self.catalog.invalidate()
+        self._wake()
+
+    # what the API does
+
+    async def deploy(self, tenant: str, loaded: Loaded, *, dry_run: bool = False) -> Deployed:
         """Make a unit wanted, or say what would be.
 
         Raises:
-            SpecError: its prompt lies in a file that was not put in, or is no template.
+            SpecError: its tenant is another, or its prompt lies in a file that was not put in, or
+                is no template.
             ModelError: its model cannot be run here.
             PlatformFull: gateways could not be told of it beside the others.
         """
         unit = loaded.unit
+        _check_tenant(unit, tenant)
         _check_inlined(unit)
         _check_template(unit)
-        model = self._models.resolve(unit.model)
+        pin = None
+        if unit.engine.kind is not EngineKind.OPENAI:
+            pin = await self._models.pin(unit.model)
         now_s = self._clock.unix_s()
-        planned = Wanted(tenant, unit.name, unit, revision_id(unit), now_s, now_s, model)
-        self._check_room(planned)
-        if dry_run:
-            former = self._store.unit(tenant, unit.name)
-            created = former is None or former.deleted_s is not None
-            return Deployed(planned, created, loaded.notes)
-        result = self._store.put_unit(
-            tenant,
-            unit.name,
-            revision=revision_id(unit),
-            spec_json=canonical_json(unit),
-            now_s=now_s,
+        revision = RevisionRecord(
+            revision_id(unit, pin.digest if pin else ""),
+            canonical_json(unit),
+            now_s,
+            encode_pin(pin) if pin else None,
         )
-        self._changed()
-        wanted = self.find(tenant, unit.name)
-        if wanted.host:
-            self._world.forgive(wanted.key, wanted.host)
-        self._wake()
-        return Deployed(wanted, result.created, loaded.notes)
+        planned = self._planned(tenant, unit, revision, now_s)
+        route = self._check_room(planned)
+        former = self.catalog.by_key().get(planned.key)
+        created = former is None or former.deleted
+        if dry_run:
+            return Deployed(planned, created, loaded.notes)
+        if pin is not None:
+            self._models.retry(pin.digest)
+            self.catalog.keep_models(
+                pin.digest
+            )  # before the revision is there: nothing may take it
+        self._store.put_unit(tenant, unit.name, revision, now_s=now_s)
+        self._room.update([route], [])
+        self._causes.pop(planned.key, None)
+        verb = "deployed" if created else "deployed over the former one"
+        self._after_change(planned.key, "Deployed", f"revision {revision.revision} was {verb}")
+        return Deployed(self.catalog.find(tenant, unit.name), created, loaded.notes)
+
+    def rollback(self, tenant: str, name: str, to: str | None) -> Wanted:
+        """Make an earlier revision the wanted one.
+
+        Args:
+            tenant: whose unit.
+            name: the unit.
+            to: a revision, or its head; None: what serves while a newer one rolls out, else
+                what served before.
+
+        Raises:
+            UnitNotFound: there is none.
+            RevisionNotFound: there is none to go back to, or several begin so.
+        """
+        unit = self.catalog.find(tenant, name)
+        revision = self._earlier(unit, to)
+        if unit.deleted or not self._store.want_revision(
+            tenant, name, revision, self._clock.unix_s()
+        ):
+            raise unit_not_found(name)
+        self._causes[unit.key] = "rollback"
+        message = f"from revision {unit.target.revision} to {revision}"
+        self._after_change(unit.key, "RolledBack", message)
+        return self.catalog.find(tenant, name)
+
+    def _earlier(self, unit: Wanted, to: str | None) -> str:
+        if to is not None:
+            known = [item.revision for item in self._store.revisions(*unit.key)]
+            found = [revision for revision in known if revision.startswith(to)]
+            if len(found) == 1:
+                return found[0]
+            what = f"{len(found)} revisions begin so" if found else "there is no such revision"
+            raise RevisionNotFound(
+                f"'{to}': {what}; `sits iu history {unit.name}` lists those that there are"
+            )
+        if unit.is_rolling:
+            return unit.current.revision
+        for route in reversed(self._store.routes(*unit.key)):
+            if route.revision != unit.current.revision:
+                return route.revision
+        raise RevisionNotFound(
+            f"the unit '{unit.name}' has served no other revision than {unit.current.revision}; "
+            "name one with --to"
+        )
 
     def delete(self, tenant: str, name: str) -> Wanted:
         """Make a unit unwanted; it goes when its instances have drained.
@@ -121,90 +199,101 @@ class Units:
         Raises:
             UnitNotFound: there is none.
         """
-        self.find(tenant, name)
-        self._store.delete_unit(tenant, name, self._clock.unix_s())
-        self._changed()
-        self._wake()
-        return self.find(tenant, name)
+        unit = self.catalog.find(tenant, name)
+        if self._store.delete_unit(tenant, name, self._clock.unix_s()):
+            self._room.update([], [unit.key])
+            self._after_change(unit.key, "Deleting", "it was deleted; what runs may finish")
+        return self.catalog.find(tenant, name)
 
-    def find(self, tenant: str, name: str) -> Wanted:
-        """Return a unit, also one that is being deleted.
+    def history(self, unit: Wanted) -> tuple[tuple[RouteRecord, ...], tuple[RevisionRecord, ...]]:
+        """Return where a unit's traffic went, and its revisions; oldest first."""
+        return self._store.routes(*unit.key), self._store.revisions(*unit.key)
+
+    def revision(self, unit: Wanted, revision: str) -> dict[str, Any]:
+        """Return what was deployed as a revision.
 
         Raises:
-            UnitNotFound: there is none.
+            RevisionNotFound: there is none.
         """
-        for unit in self.wanted():
-            if unit.key == (tenant, name):
-                return unit
-        raise UnitNotFound(f"there is no unit '{name}'; `sits iu list` lists those that there are")
+        record = self._store.revision(*unit.key, self._earlier(unit, revision))
+        assert record is not None
+        return _spec_of(record.spec_json, unit.name)
+
+    def events(self, tenant: str, name: str, after_seq: int) -> tuple[EventRecord, ...]:
+        """Return a unit's events, also of one that is gone.
+
+        Raises:
+            UnitNotFound: there is neither a unit nor an event of one.
+        """
+        self.flush_notes()
+        events = self._store.events(tenant, name, after_seq=after_seq)
+        if not events and (tenant, name) not in self.catalog.by_key():
+            raise unit_not_found(name)
+        return events
 
     def describe(self, unit: Wanted) -> dict[str, Any]:
         """Return a unit as the API shows it."""
+        unit = self.catalog.freshen(unit)
         status = unit_status(self._world, unit, self._clock.monotonic_s())
-        spec = _spec(unit)
+        spec = unit.target.spec
+        pin = unit.target.pin
         return {
             "name": unit.name,
-            "revision": unit.revision,
+            "revision": unit.target.revision,
             "endpoint": self.endpoint(unit),
             "model": spec["model"],
+            "model_digest": pin.digest if pin else None,
             "created_s": unit.created_s,
             "updated_s": unit.updated_s,
             "spec": spec,
-            "status": asdict(status),
+            "status": msgspec.to_builtins(status),
         }
 
     def endpoint(self, unit: Wanted) -> str:
         """Return the URL that a unit answers on."""
         return f"{self._settings.public_url.rstrip('/')}/iu/{unit.name}/v1/query"
 
-    def _check_room(self, planned: Wanted) -> None:
-        others = [unit for unit in self.wanted() if unit.key != planned.key]
-        check_room(self._table(self.wanted()), self._table([*others, planned]))
+    # parts
 
-    def _table(self, wanted: Iterable[Wanted]) -> Table:
-        routes = make_routes(self._world, wanted, self._settings, self._clock.monotonic_s())
-        return Table(0, routes, key_records(self.keys()))
+    def _after_change(self, key: UnitKey, reason: str, message: str) -> None:
+        self._world.note(key, reason, message)
+        self.catalog.refresh(key)
+        unit = self.catalog.by_key().get(key)
+        hosts = [release.host for release in unit.releases if release.host] if unit else []
+        self._world.forgive(key, hosts)
+        self._wake()
 
-    def _changed(self) -> None:
-        self._wanted = None
-        self._keys = None
+    def _planned(self, tenant: str, unit: Unit, revision: RevisionRecord, now_s: float) -> Wanted:
+        former = self.catalog.by_key().get((tenant, unit.name))
+        living = former if former is not None and not former.deleted else None
+        release = self.catalog.to_release(tenant, unit.name, revision, pull=False)
+        serving = living.serving if living else None
+        created_s = living.created_s if living else now_s
+        return Wanted(tenant, unit.name, release, serving, created_s, now_s)
 
-    def _to_wanted(self, record: UnitRecord, now_s: float) -> Wanted:
-        bare = Wanted(
-            record.tenant,
-            record.name,
-            None,
-            record.revision,
-            record.created_s,
-            record.updated_s,
-            model=None,
-            deleted=record.deleted_s is not None,
+    def _check_room(self, planned: Wanted) -> UnitRoute:
+        """Return what gateways will be told of a unit when it serves, if there is room for it."""
+        served = replace(planned, serving=None)
+        route = Routes(self._world, self._settings).make_one(served, (), None)
+        self._room.check(route)
+        return route
+
+
+def _spec_of(spec_json: str, name: str) -> dict[str, Any]:
+    try:
+        spec: dict[str, Any] = json.loads(spec_json)
+    except ValueError:
+        return {"name": name, "model": "unknown"}
+    return spec
+
+
+def _check_tenant(unit: Unit, tenant: str) -> None:
+    if unit.tenant not in (None, tenant):
+        raise SpecError(
+            f"is '{unit.tenant}', and the key that deploys it is of '{tenant}'; use a key of that "
+            "tenant, or leave the field out",
+            field="tenant",
         )
-        try:
-            unit = unit_from_json(record.spec_json)
-        except SpecError as error:
-            return replace(bare, problem=_unreadable(record, error))
-        found = self._models.find(unit.model, now_s)
-        return replace(
-            bare,
-            unit=unit,
-            model=found.model,
-            problem=found.problem,
-            retry_at_s=found.retry_at_s,
-        )
-
-
-def _unreadable(record: UnitRecord, error: SpecError) -> str:
-    return (
-        f"the stored unit '{record.name}' cannot be read by this version ({error}); deploy it "
-        "again, or delete it"
-    )
-
-
-def _spec(unit: Wanted) -> dict[str, Any]:
-    if unit.unit is None:
-        return {"name": unit.name, "model": "unknown"}
-    return unit.unit.model_dump(mode="json", exclude_none=True)
 
 
 def _check_inlined(unit: Unit) -> None:

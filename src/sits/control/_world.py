@@ -5,6 +5,7 @@ is always there; a failure is counted once, against what failed: a host's end ag
 an instance's against its unit.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -17,10 +18,31 @@ from sits.control._lifecycle import (
     Lifecycle,
     State,
 )
+from sits.control._names import variant_of
+from sits.control._wanted import Release, UnitKey
 from sits.policy import Backoff, InstanceView, Phase, ScaleState, after_failure
 from sits.wire import HostReady, Instance, InstanceReady, Load
 
-UnitKey = tuple[str, str]  # (tenant, unit's name)
+
+class NoteKind(StrEnum):
+    """Whether somebody should look."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that happened to a unit, for people.
+
+    Attributes:
+        reason: one word for scripts.
+    """
+
+    key: UnitKey
+    reason: str
+    message: str
+    kind: NoteKind = NoteKind.NORMAL
 
 
 class TemplateState(StrEnum):
@@ -55,6 +77,7 @@ class TrackedInstance:
         told_s: when it was last told to start or to stop.
         drain_s: how long it then had for its running requests.
         stops: how often it was told to stop.
+        is_canary: it was started to see whether a revision comes up that takes no traffic yet.
     """
 
     name: str
@@ -65,9 +88,24 @@ class TrackedInstance:
     told_s: float = 0.0
     drain_s: float = 0.0
     stops: int = 0
+    is_canary: bool = False
     life: Lifecycle[State, Event] = field(
         default_factory=lambda: Lifecycle(TRANSITIONS, State.STARTING)
     )
+
+    @property
+    def key(self) -> UnitKey:
+        """Whose it is."""
+        return self.tenant, self.unit
+
+    @property
+    def variant(self) -> str:
+        """What it was started with, where that differs on one host."""
+        return variant_of(self.name)
+
+    def serves(self, release: Release) -> bool:
+        """Return whether it is of this revision, or of one that runs as it does."""
+        return (self.host, self.variant) == (release.host, release.variant)
 
     @property
     def view(self) -> InstanceView:
@@ -93,26 +131,54 @@ class World:
         self.scales: dict[UnitKey, ScaleState] = {}
         self.host_backoffs: dict[str, Backoff] = {}
         self.template_backoffs: dict[tuple[str, str], Backoff] = {}  # (host, tenant)
+        self.canary_backoffs: dict[UnitKey, Backoff] = {}
         self.left_out: frozenset[UnitKey] = frozenset()  # too large for gateways to be told of
+        self.host_failures = 0
+        self.notes: list[Note] = []  # since they were last taken
+        self._by_unit: dict[UnitKey, dict[str, TrackedInstance]] = {}
         self._loads: dict[int, Load] = {}
+        self._demand: dict[UnitKey, tuple[int, int]] = {}
 
     def demand(self, key: UnitKey) -> tuple[int, int]:
         """Return the requests of a unit that wait and run, summed over gateways."""
-        loads = [unit for load in self._loads.values() for unit in load.units]
-        own = [unit for unit in loads if (unit.tenant, unit.unit) == key]
-        return sum(unit.waiting for unit in own), sum(unit.running for unit in own)
+        return self._demand.get(key, (0, 0))
 
     def instances_of(self, key: UnitKey) -> list[TrackedInstance]:
         """Return a unit's instances, oldest first."""
-        return [item for item in self.instances.values() if (item.tenant, item.unit) == key]
+        return list(self._by_unit.get(key, {}).values())
+
+    def has_instances(self, key: UnitKey) -> bool:
+        """Return whether a unit has any instance."""
+        return key in self._by_unit
+
+    def add_instance(self, item: TrackedInstance) -> None:
+        """Take in an instance that is told to start, or that was found."""
+        self.instances[item.name] = item
+        self._by_unit.setdefault(item.key, {})[item.name] = item
+
+    def note(
+        self, key: UnitKey, reason: str, message: str, kind: NoteKind = NoteKind.NORMAL
+    ) -> None:
+        """Note for people what happened to a unit."""
+        self.notes.append(Note(key, reason, message, kind))
 
     def set_load(self, gateway: int, load: Load) -> None:
         """Take the newest demand at a gateway."""
         self._loads[gateway] = load
+        self._count_demand()
 
     def forget_gateway(self, gateway: int) -> None:
         """A gateway has left, and its demand with it."""
         self._loads.pop(gateway, None)
+        self._count_demand()
+
+    def _count_demand(self) -> None:
+        self._demand = {}
+        for load in self._loads.values():
+            for unit in load.units:
+                waiting, running = self.demand((unit.tenant, unit.unit))
+                total = waiting + unit.waiting, running + unit.running
+                self._demand[unit.tenant, unit.unit] = total
 
     def node_up(self) -> None:
         """The link to the node is there."""
@@ -184,35 +250,55 @@ class World:
         """An instance answers. One that was not asked for was by an earlier life of control."""
         if host not in self.hosts:
             return
-        item = self.instances.setdefault(
-            message.instance,
-            TrackedInstance(message.instance, message.tenant, message.unit, host),
-        )
+        item = self.instances.get(message.instance)
+        if item is None:
+            item = TrackedInstance(message.instance, message.tenant, message.unit, host)
+            self.add_instance(item)
         if item.life.state is not State.READY:
             item.value = message.value
-            item.life.advance(Event.CAME_UP)
+            if item.life.advance(Event.CAME_UP) is State.READY:
+                self.note(item.key, "InstanceReady", f"{item.name} serves ({message.value.tier})")
 
     def instance_gone(self, name: str, code: str, message: str, now_s: float) -> None:
         """An instance has ended; not asked to, it counts as its unit's failure."""
-        item = self.instances.pop(name, None)
+        item = self.instances.get(name)
         if item is None:
             return
-        if item.life.state is not State.DRAINING:
-            key = (item.tenant, item.unit)
-            scale = self.scales.get(key, ScaleState())
-            backoff = after_failure(scale.backoff, f"{code}: {message}", now_s)
-            self.scales[key] = replace(scale, backoff=backoff)
-        item.life.advance(Event.ENDED)
+        if item.life.state is State.DRAINING:
+            self.note(item.key, "InstanceStopped", f"{name} has ended")
+        else:
+            self._instance_failed(item, f"{code}: {message}", now_s)
+        self._drop_instance(item)
 
-    def forgive(self, key: UnitKey, host: str) -> None:
+    def _instance_failed(self, item: TrackedInstance, reason: str, now_s: float) -> None:
+        self.note(item.key, "InstanceFailed", f"{item.name}: {reason}", NoteKind.WARNING)
+        if item.is_canary:
+            former = self.canary_backoffs.get(item.key, Backoff())
+            self.canary_backoffs[item.key] = after_failure(former, reason, now_s)
+            return
+        scale = self.scales.get(item.key, ScaleState())
+        backoff = after_failure(scale.backoff, reason, now_s)
+        self.scales[item.key] = replace(scale, backoff=backoff)
+
+    def promoted(self, key: UnitKey) -> None:
+        """A unit's newest revision takes traffic: its canaries are instances as all others."""
+        for item in self.instances_of(key):
+            item.is_canary = False
+
+    def forgive(self, key: UnitKey, hosts: Iterable[str]) -> None:
         """Forget failures: a person deployed the unit again, so it is tried at once."""
         self.scales.pop(key, None)
-        self.host_backoffs.pop(host, None)
-        self.template_backoffs.pop((host, key[0]), None)
+        self.canary_backoffs.pop(key, None)
+        for host in hosts:
+            self.host_backoffs.pop(host, None)
+            self.template_backoffs.pop((host, key[0]), None)
 
     def _host_failed(self, name: str, message: str, now_s: float) -> None:
+        self.host_failures += 1
         former = self.host_backoffs.get(name, Backoff())
         self.host_backoffs[name] = after_failure(former, message, now_s)
+        for key in {item.key for item in self.instances.values() if item.host == name}:
+            self.note(key, "HostFailed", message, NoteKind.WARNING)
 
     def _drop_host(self, host: TrackedHost) -> None:
         self._drop_instances(host.name)
@@ -221,5 +307,12 @@ class World:
     def _drop_instances(self, host: str) -> None:
         for item in list(self.instances.values()):
             if item.host == host:
-                item.life.advance(Event.ENDED)
-                del self.instances[item.name]
+                self._drop_instance(item)
+
+    def _drop_instance(self, item: TrackedInstance) -> None:
+        item.life.advance(Event.ENDED)
+        del self.instances[item.name]
+        own = self._by_unit[item.key]
+        del own[item.name]
+        if not own:
+            del self._by_unit[item.key]

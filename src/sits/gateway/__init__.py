@@ -8,11 +8,11 @@ could lose. A request goes down this list, and its answer up:
     _protocol      every connection: how many, how long until there is a request
     _edge          every request: id, Host, key, log line
     _endpoints     paths
-    _chat, _query  reading a request into a `Job` (pure; with _body, _fields)
+    _chat, _query, _embeddings      reading a request into a job (pure; with _body, _fields)
     _relay         carrying a job out: place, first piece, pieces, end (with _disconnect)
     _activator     the queue of each unit; first come, first served
     _workers       one link to each instance, many requests on it (with _inbox)
-    _render_chat, _render_query     pieces into bytes (pure; with _event_text)
+    _render_chat, _render_query, _render_embeddings     answers into bytes (pure; with _event_text)
 
 beside them `_table` (units and keys of now), `_control_link` (table down, demand up), `_proxy`
 (control's API), `_errors` (what callers see), `_exchange` (what the log says), `_settings`.

@@ -20,7 +20,7 @@ from sits.gateway._errors import ApiError
 from sits.gateway._inbox import Inbox
 from sits.gateway._workers import WorkerLink
 from sits.policy import pick_instance
-from sits.wire import FromWorker, Generate, RoutedInstance, Tier, UnitLoad, UnitRoute
+from sits.wire import Embed, FromWorker, Generate, RoutedInstance, Tier, UnitLoad, UnitRoute
 
 UnitKey = tuple[str, str]
 """A unit's tenant and name."""
@@ -42,13 +42,13 @@ class Lease:
         self._answer: Inbox[FromWorker] = link.open_nowait(request_id)
         self._started = False
 
-    def start_nowait(self, request: Generate) -> None:
+    def start_nowait(self, request: Generate | Embed) -> None:
         """Hand the request to the instance."""
         self._started = True
         self._link.start_nowait(request)
 
     async def receive(self) -> FromWorker:
-        """Return the answer's next message. After `Finished` or `Failed` there is none."""
+        """Return the answer's next message. After one that is not `Emitted` there is none."""
         return await self._answer.get()
 
     def release(self) -> None:
@@ -108,6 +108,16 @@ class Activator:
         for key in self._units.keys() - named.keys():
             self._update(key, self._units[key], None)
         for key, route in named.items():
+            self._update(key, self._units.setdefault(key, _Unit()), route)
+        self._on_load()
+
+    def change(self, routes: Iterable[UnitRoute], gone: Iterable[UnitKey]) -> None:
+        """Take over what a table has otherwise than the last one."""
+        for key in gone:
+            if (unit := self._units.get(key)) is not None:
+                self._update(key, unit, None)
+        for route in routes:
+            key = (route.tenant, route.name)
             self._update(key, self._units.setdefault(key, _Unit()), route)
         self._on_load()
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from sits.gateway._errors import ApiError, invalid
 from sits.gateway._fields import Fields, take_max_tokens, take_sampling, take_stop
-from sits.gateway._job import Job
+from sits.gateway._job import Job, require_kind
 from sits.gateway._render_chat import ChatRenderer
-from sits.wire import ChatPrompt, Message, UnitRoute
+from sits.wire import ChatPrompt, Message, UnitKind, UnitRoute
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 
@@ -63,6 +63,7 @@ def read_chat(body: dict[str, Any], find: Callable[[str], UnitRoute], *, max_mes
     """
     fields = Fields(body)
     unit = find(fields.text("model"))
+    require_kind(unit, UnitKind.CHAT)
     messages = _take_messages(fields, max_messages)
     stream = fields.flag("stream")
     include_usage = _take_stream_options(fields, stream)

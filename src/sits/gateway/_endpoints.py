@@ -1,6 +1,7 @@
 """The routes: which path means what."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 from starlette.applications import Starlette
@@ -12,9 +13,10 @@ from starlette.routing import BaseRoute, Route
 from sits.gateway._body import ClientGoneError, decode_object, read_body
 from sits.gateway._chat import read_chat
 from sits.gateway._edge import Receive, Scope, Send
+from sits.gateway._embeddings import read_embeddings
 from sits.gateway._errors import ApiError
 from sits.gateway._exchange import EXCHANGE, Exchange
-from sits.gateway._job import Job
+from sits.gateway._job import AnyJob
 from sits.gateway._proxy import ControlProxy
 from sits.gateway._query import read_query
 from sits.gateway._relay import Relay
@@ -23,6 +25,9 @@ from sits.gateway._table import RoutingTable
 from sits.wire import UnitRoute
 
 _POINTER = b'{"service":"sits","openai":"/v1","units":"/iu/NAME/v1/query","control":"/api/v1"}'
+
+
+EMBEDDINGS_PATH = "/v1/embeddings"
 
 
 class ModelCard(msgspec.Struct, frozen=True):
@@ -42,7 +47,7 @@ class ModelList(msgspec.Struct, frozen=True):
 
 
 class Generation:
-    """The two endpoints that make answers: OpenAI's chat and a unit's own.
+    """The endpoints that make answers: OpenAI's chat and embeddings, and a unit's own.
 
     Args:
         table: the units of now.
@@ -67,17 +72,17 @@ class Generation:
             return
         await self._relay.answer(scope, receive, send, self._read(scope, body))
 
-    def _read(self, scope: Scope, body: bytes) -> Job:
+    def _read(self, scope: Scope, body: bytes) -> AnyJob:
         exchange: Exchange = scope[EXCHANGE]
+        find = partial(self._find, exchange)
         name: str | None = scope["path_params"].get("name")
-        if name is None:
-            return read_chat(
-                decode_object(body),
-                lambda model: self._find(exchange, model),
-                max_messages=self._settings.max_messages,
-            )
-        unit = self._find(exchange, name)
-        return read_query(decode_object(body), unit)
+        if name is not None:
+            unit = find(name)
+            return read_query(decode_object(body), unit)
+        value = decode_object(body)
+        if scope["path"] == EMBEDDINGS_PATH:
+            return read_embeddings(value, find, max_inputs=self._settings.max_inputs)
+        return read_chat(value, find, max_messages=self._settings.max_messages)
 
     def _find(self, exchange: Exchange, name: str) -> UnitRoute:
         return self._table.find(exchange.tenant, name)
@@ -127,6 +132,7 @@ def make_routes(listing: Listing, generation: Generation, proxy: ControlProxy) -
     """Return the application inside the edge."""
     routes: Sequence[BaseRoute] = [
         Route("/v1/chat/completions", generation, methods=["POST"]),
+        Route(EMBEDDINGS_PATH, generation, methods=["POST"]),
         Route("/iu/{name}/v1/query", generation, methods=["POST"]),
         Route("/v1/models", listing.models, methods=["GET"]),
         Route("/v1/models/{name:path}", listing.model, methods=["GET"]),
@@ -178,7 +184,8 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
         told = ApiError(
             error.status_code,
             "not_found",
-            f"{where} is not there; see /v1/models, /v1/chat/completions, /iu/NAME/v1/query",
+            f"{where} is not there; see /v1/models, /v1/chat/completions, /v1/embeddings, "
+            "/iu/NAME/v1/query",
         )
     return await _on_api_error(request, told)
 

@@ -20,17 +20,27 @@ from sits.wire import Failed
 Headers = list[tuple[bytes, bytes]]
 
 # The worker's codes that say nothing about the request: another instance may do it.
-RETRY_ELSEWHERE = frozenset({"instance_lost", "draining"})
+RETRY_ELSEWHERE = frozenset({"instance_lost", "draining", "endpoint_lost"})
 
 _STATUS_OF_FAILURE: Mapping[str, int] = {
     "context_length_exceeded": 400,
     "invalid_prompt": 400,
+    "invalid_request": 400,
+    "wrong_endpoint": 400,
+    "unsupported_dimensions": 400,
+    "content_filtered": 422,
     "overloaded": 429,
     "draining": 503,
     "instance_lost": 503,
     "server_shutting_down": 503,
+    "endpoint_failed": 502,
+    "endpoint_lost": 502,
     "timeout": 504,
     "engine_error": 500,
+}
+_PARAM_OF_FAILURE: Mapping[str, str] = {
+    "wrong_endpoint": "model",
+    "unsupported_dimensions": "dimensions",
 }
 _TYPE_OF_STATUS: Mapping[int, str] = {
     429: "rate_limit_error",
@@ -116,7 +126,12 @@ def invalid(param: str | None, message: str, code: str = "invalid_value") -> Api
 
 def from_failure(failed: Failed) -> ApiError:
     """Return what a caller is told when a worker could not finish a request."""
-    return ApiError(_STATUS_OF_FAILURE.get(failed.code, 500), failed.code, failed.message)
+    return ApiError(
+        _STATUS_OF_FAILURE.get(failed.code, 500),
+        failed.code,
+        failed.message,
+        param=_PARAM_OF_FAILURE.get(failed.code),
+    )
 
 
 def shutting_down() -> ApiError:

@@ -3,14 +3,17 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from sits.gateway._errors import ApiError
 from sits.wire import (
     ChatPrompt,
+    Embed,
     FinishReason,
     Generate,
     Piece,
     Sampling,
     TemplatePrompt,
     Tier,
+    UnitKind,
     UnitRoute,
     Usage,
 )
@@ -85,6 +88,51 @@ class Job:
     stream: bool
     make_renderer: MakeRenderer
 
-    def generate(self, request_id: str) -> Generate:
+    def order(self, request_id: str) -> Generate:
         """Return the message that asks a worker for the answer."""
         return Generate(request_id, self.prompt, self.sampling, self.stop, self.max_tokens)
+
+
+@dataclass(frozen=True)
+class EmbeddingJob:
+    """A request for vectors that has been read and found good.
+
+    Attributes:
+        unit: as a `Job`'s.
+        inputs: texts, or token ids.
+        dimensions: how long the vectors shall be; None: as the model makes them.
+        as_base64: send each vector as base64 of its bytes, and not as numbers.
+    """
+
+    unit: UnitRoute
+    inputs: tuple[str | tuple[int, ...], ...]
+    dimensions: int | None
+    as_base64: bool
+
+    def order(self, request_id: str) -> Embed:
+        """Return the message that asks a worker for the vectors."""
+        return Embed(request_id, self.inputs, self.dimensions)
+
+
+AnyJob = Job | EmbeddingJob
+
+_CALLS = {
+    UnitKind.CHAT: ("generates text", "/v1/chat/completions"),
+    UnitKind.EMBEDDING: ("makes embeddings", "/v1/embeddings"),
+}
+
+
+def require_kind(unit: UnitRoute, kind: UnitKind) -> None:
+    """Check that a unit answers what it is asked.
+
+    Raises:
+        ApiError: it is of the other kind; the message says what to call.
+    """
+    if unit.kind is not kind:
+        does, path = _CALLS[unit.kind]
+        raise ApiError(
+            400,
+            "wrong_endpoint",
+            f"the unit {unit.name!r} {does}; call {path}",
+            param="model",
+        )

@@ -4,9 +4,9 @@ from typing import Any
 
 from sits.gateway._errors import ApiError
 from sits.gateway._fields import Fields, take_max_tokens, take_sampling, take_stop
-from sits.gateway._job import Job
+from sits.gateway._job import Job, require_kind
 from sits.gateway._render_query import QueryRenderer
-from sits.wire import TemplatePrompt, UnitRoute
+from sits.wire import TemplatePrompt, UnitKind, UnitRoute
 
 
 def read_query(body: dict[str, Any], unit: UnitRoute) -> Job:
@@ -20,6 +20,7 @@ def read_query(body: dict[str, Any], unit: UnitRoute) -> Job:
     Raises:
         ApiError: something in it cannot be taken; the message names the field.
     """
+    require_kind(unit, UnitKind.CHAT)
     if unit.template is None:
         raise ApiError(
             400,

@@ -19,15 +19,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import anyio
+import anyio.lowlevel
 
 from sits.gateway._activator import Activator, Lease
 from sits.gateway._disconnect import while_connected
 from sits.gateway._edge import Receive, Scope, Send, send_document
 from sits.gateway._errors import RETRY_ELSEWHERE, ApiError, from_failure
 from sits.gateway._exchange import EXCHANGE, Exchange
-from sits.gateway._job import Facts, Job, Renderer
+from sits.gateway._job import AnyJob, EmbeddingJob, Facts, Renderer
+from sits.gateway._render_embeddings import render_embeddings
 from sits.gateway._settings import Settings
-from sits.wire import Emitted, Failed, Finished, FromWorker, Piece, send_piece
+from sits.wire import Embedded, Emitted, Failed, Finished, FromWorker, Piece, send_piece
 
 _MAX_ATTEMPTS = 3
 
@@ -75,7 +77,7 @@ class Relay:
         self._suffix = secrets.token_hex(4)
         self._numbers = itertools.count()
 
-    async def answer(self, scope: Scope, receive: Receive, send: Send, job: Job) -> None:
+    async def answer(self, scope: Scope, receive: Receive, send: Send, job: AnyJob) -> None:
         """Answer one request; return early, with nothing left behind, if the client leaves.
 
         Raises:
@@ -85,7 +87,7 @@ class Relay:
         exchange.unit = job.unit.name
         await while_connected(receive, lambda: self._answer(_Client(scope, send, exchange), job))
 
-    async def _answer(self, client: _Client, job: Job) -> None:
+    async def _answer(self, client: _Client, job: AnyJob) -> None:
         tries = _Tries(self._activator.links_seen, anyio.current_time() + job.unit.hold_s)
         created_s = int(self._wall())
         while True:
@@ -100,23 +102,30 @@ class Relay:
                 lease.release()
 
     async def _respond(
-        self, client: _Client, job: Job, created_s: int, lease: Lease, first: FromWorker
+        self, client: _Client, job: AnyJob, created_s: int, lease: Lease, first: FromWorker
     ) -> None:
         exchange, unit = client.exchange, job.unit
         exchange.tier = lease.tier
-        renderer = job.make_renderer(
-            Facts(exchange.request_id, created_s, unit.name, unit.revision, lease.tier)
-        )
         headers = [
             (b"x-sits-tier", lease.tier.encode("ascii")),
             (b"x-sits-revision", unit.revision.encode("latin-1", "replace")),
         ]
+        if isinstance(job, EmbeddingJob):
+            await self._vectors(client, first, job, headers)
+            return
+        renderer = job.make_renderer(
+            Facts(exchange.request_id, created_s, unit.name, unit.revision, lease.tier)
+        )
         respond = self._stream if job.stream else self._whole
         await respond(client, lease, first, renderer, headers)
 
-    async def _begin(self, exchange: Exchange, job: Job, tries: _Tries) -> tuple[Lease, FromWorker]:
+    async def _begin(
+        self, exchange: Exchange, job: AnyJob, tries: _Tries
+    ) -> tuple[Lease, FromWorker]:
         """Return a place and the first message from it, from as many instances as it takes."""
         key = (job.unit.tenant, job.unit.name)
+        settings = self._settings
+        limit_s = settings.total_s if isinstance(job, EmbeddingJob) else settings.first_byte_s
         while True:
             again = tries.left < _MAX_ATTEMPTS
             tries.left -= 1
@@ -126,14 +135,14 @@ class Relay:
             )
             message: FromWorker | None = None
             try:
-                lease.start_nowait(job.generate(wire_id))
-                with anyio.move_on_after(self._settings.first_byte_s):
+                lease.start_nowait(job.order(wire_id))
+                with anyio.move_on_after(limit_s):
                     message = await lease.receive()
             finally:
-                if not isinstance(message, Emitted | Finished):
+                if not isinstance(message, Emitted | Finished | Embedded):
                     lease.release()
             if message is None:
-                raise _timeout("the first piece", self._settings.first_byte_s)
+                raise _timeout("the answer's beginning", limit_s)
             if not isinstance(message, Failed):
                 exchange.first_piece_s, exchange.tokens = time.monotonic(), 0
                 return lease, message
@@ -191,6 +200,37 @@ class Relay:
         body = renderer.whole("".join(texts), end.reason, end.usage)
         headers.append((b"content-type", b"application/json"))
         await send_document(client.send, 200, body, headers)
+
+    async def _vectors(
+        self, client: _Client, answer: FromWorker, job: EmbeddingJob, headers: Headers
+    ) -> None:
+        """Answer with the vectors, as one document."""
+        if not isinstance(answer, Embedded) or len(answer.vectors) != len(job.inputs):
+            raise ApiError(
+                500,
+                "engine_error",
+                f"the instance did not answer {len(job.inputs)} inputs with as many vectors; send "
+                "the request again",
+            )
+        client.exchange.tokens = answer.usage.prompt_tokens
+        parts: list[bytes] = []
+        for part in render_embeddings(
+            answer.vectors, job.unit.name, answer.usage, as_base64=job.as_base64
+        ):
+            parts.append(part)
+            await anyio.lowlevel.checkpoint()
+        headers.append((b"content-type", b"application/json"))
+        headers.append((b"content-length", str(sum(map(len, parts))).encode("ascii")))
+        await client.send({"type": "http.response.start", "status": 200, "headers": headers})
+        for part in parts:
+            # Megabytes wait for the client to read; its place was given back before. One that
+            # reads nothing is left with what it has: the server closes such a connection.
+            with anyio.move_on_after(self._settings.idle_s) as limit:
+                await client.send({"type": "http.response.body", "body": part, "more_body": True})
+            if limit.cancelled_caught:
+                client.exchange.error = "client_stalled"
+                return
+        await client.send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _follow(
         self,

@@ -26,7 +26,7 @@ from sits.gateway._proxy import ControlProxy
 from sits.gateway._relay import Relay
 from sits.gateway._settings import Settings
 from sits.gateway._table import RoutingTable
-from sits.wire import Load, PieceAdapter, Table
+from sits.wire import FromControl, Load, PieceAdapter, Table
 
 # What is left of the second after a drain: to write the last events, then to close.
 _LAST_WORDS_S = 0.5
@@ -73,15 +73,23 @@ class Gateway:
         self.pieces = 0
         self.app: App = PieceAdapter(self._edge, self._on_piece)
 
-    def take(self, table: Table) -> None:
-        """Take over a new table from control."""
-        self.table.replace(table)
-        self.activator.apply(table.units)
+    def take(self, table: FromControl) -> None:
+        """Take over a new table from control.
+
+        Raises:
+            WireError: it is a change of another table than the one that is here.
+        """
+        if isinstance(table, Table):
+            self.table.replace(table)
+            self.activator.apply(table.units)
+        else:
+            self.table.patch(table)
+            self.activator.change(table.units, table.gone)
         log.info(
             "event=table version=%d units=%d keys=%d",
             table.version,
             len(table.units),
-            len(table.keys),
+            len(table.keys or ()),
         )
 
     def _load(self) -> Load:

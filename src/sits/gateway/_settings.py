@@ -12,6 +12,7 @@ _POSITIVE = (
     "max_body_bytes",
     "body_s",
     "max_messages",
+    "max_inputs",
     "first_byte_s",
     "idle_s",
     "total_s",
@@ -43,9 +44,11 @@ class Settings:
         max_body_bytes: largest request body; a longer one is answered 413.
         body_s: seconds that a client may take to send its body.
         max_messages: most messages in one chat request; more are answered 400.
+        max_inputs: most inputs in one request for embeddings; more are answered 400.
         first_byte_s: seconds from the grant of an instance to the first piece.
         idle_s: seconds between two pieces, and for a client to take one.
-        total_s: seconds from the first piece to the end of the answer.
+        total_s: seconds from the first piece to the end of the answer, and from the grant of an
+            instance to an answer that has no pieces (vectors).
         api_s: seconds that the control API may take between two parts of an answer.
         keep_alive_s: seconds that an idle connection stays open.
         drain_s: seconds that running answers get to finish after SIGTERM.
@@ -65,6 +68,7 @@ class Settings:
     max_body_bytes: int = 1024 * 1024
     body_s: float = 30.0
     max_messages: int = 2048
+    max_inputs: int = 2048
     first_byte_s: float = 120.0
     idle_s: float = 60.0
     total_s: float = 3600.0

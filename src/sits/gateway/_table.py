@@ -1,7 +1,7 @@
 """What the gateway knows of units and keys: the last table that control sent.
 
-Invariants: a table is taken whole; a unit of another tenant is not there, in lists as in
-look-ups.
+Invariants: a change is taken only onto the table that it was made from; a unit of another
+tenant is not there, in lists as in look-ups.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ import anyio
 
 from sits.gateway._errors import ApiError
 from sits.trust import verify
-from sits.wire import KeyRecord, Table, UnitRoute
+from sits.wire import KeyRecord, Table, TablePatch, UnitRoute, WireError
 
 
 class RoutingTable:
@@ -43,6 +43,25 @@ class RoutingTable:
         for route in table.units:
             self._units.setdefault(route.tenant, {})[route.name] = route
         self._taken.set()
+
+    def patch(self, patch: TablePatch) -> None:
+        """Take over what a newer table has otherwise.
+
+        Raises:
+            WireError: it is not made from the table that is here.
+        """
+        if patch.base != self.version:
+            raise WireError(
+                f"control sent a change of table {patch.base} where table {self.version} is; a "
+                "new connection begins with the whole table"
+            )
+        self.version = patch.version
+        if patch.keys is not None:
+            self._keys = {key.key_id: key for key in patch.keys}
+        for tenant, name in patch.gone:
+            self._units.get(tenant, {}).pop(name, None)
+        for route in patch.units:
+            self._units.setdefault(route.tenant, {})[route.name] = route
 
     def tenant_of(self, key: str) -> str | None:
         """Return the tenant that a presented key belongs to, None when it is no good."""

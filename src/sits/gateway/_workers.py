@@ -22,6 +22,7 @@ from sits.gateway._inbox import Inbox
 from sits.wire import (
     Cancel,
     Channel,
+    Embed,
     Emitted,
     Failed,
     FromWorker,
@@ -95,7 +96,7 @@ class WorkerLink:
         self._on_change()
         return answer
 
-    def start_nowait(self, request: Generate) -> None:
+    def start_nowait(self, request: Generate | Embed) -> None:
         """Hand a request that has its place to the worker, as soon as that takes it."""
         # Lost since it got its place: its answer has ended, also if the link is back.
         if request.request_id in self._answers:

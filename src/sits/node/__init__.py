@@ -10,11 +10,22 @@ gateway's restart refuses no connection), and the log files.
     prepare_home()    makes the directory of all that lasts
     running_node()    the node that runs on a home directory, if one does
     shut_down()       ends it
+
+`run` and `shut_down` bring the rest of the platform with them: they are imported when they are
+first asked for, so that a command that only looks where the platform is starts quickly.
 """
 
-from sits.node._home import NodeError, RunningNode, prepare_home, running_node, shut_down
-from sits.node._run import run
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from sits.node._home import NodeError, RunningNode, prepare_home, running_node
 from sits.node._settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from sits.node._run import run
+    from sits.node._shutdown import shut_down
+
+_LATER = {"run": "sits.node._run", "shut_down": "sits.node._shutdown"}
 
 __all__ = [
     "NodeError",
@@ -26,3 +37,9 @@ __all__ = [
     "running_node",
     "shut_down",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_LATER[name]), name)

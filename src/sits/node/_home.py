@@ -10,7 +10,6 @@ import fcntl
 import hashlib
 import os
 import shutil
-import socket
 import stat
 import time
 from collections.abc import Iterator
@@ -19,12 +18,10 @@ from pathlib import Path
 import msgspec
 
 from sits._errors import SitsError
-from sits.wire import Shutdown, encode_frame
 
 _LOCK = "node.lock"
-_END_S = 10.0
-_POLL_S = 0.02
 _PROBED_S = 0.5
+_PROBE_POLL_S = 0.005
 
 
 class NodeError(SitsError):
@@ -119,44 +116,6 @@ def running_node(home: Path) -> RunningNode | None:
         os.close(descriptor)
 
 
-def shut_down(home: Path) -> bool:
-    """End the node of a home directory and wait until it has.
-
-    Returns:
-        False when none was running.
-
-    Raises:
-        NodeError: it did not end in time.
-    """
-    node = running_node(home)
-    if node is None:
-        return False
-    asked = False
-    until_s = time.monotonic() + _END_S
-    while node is not None:
-        # A node that has just started says a moment later where its socket is.
-        if not asked and node.run_dir and _ask_to_end(node):
-            asked = True
-            until_s = time.monotonic() + node.drain_s + _END_S
-        if time.monotonic() > until_s:
-            raise NodeError(f"the platform {node.url} on {home} did not end in time")
-        time.sleep(_POLL_S)
-        node = running_node(home)
-    return True
-
-
-def _ask_to_end(node: RunningNode) -> bool:
-    """Send a node the order to end; return whether it could be sent."""
-    with socket.socket(socket.AF_UNIX) as sock:
-        sock.settimeout(_END_S)
-        try:
-            sock.connect(os.path.join(node.run_dir, "node.sock"))
-            sock.sendall(encode_frame(Shutdown()))
-        except OSError:
-            return False
-    return True
-
-
 def make_run_dir(home: Path) -> str:
     """Make and return the directory of sockets for a home; what an earlier node left goes.
 
@@ -203,7 +162,7 @@ def _take_soon(descriptor: int) -> bool:
     while not _take(descriptor):
         if time.monotonic() > until_s:
             return False
-        time.sleep(_POLL_S / 4)
+        time.sleep(_PROBE_POLL_S)
     return True
 
 

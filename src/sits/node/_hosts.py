@@ -1,4 +1,6 @@
-"""Base hosts, at control's word: started once for each name, told of, ended.
+"""Hosts, at control's word: started once for each name, told of, ended.
+
+A host is of one model file, or of one tenant's endpoints elsewhere.
 
 A host that ends is not started again here: control is told, and asks again when it still wants
 it. A control that connects is told of every host that runs, so that its restart loses none.
@@ -7,18 +9,20 @@ it. A control that connects is told of every host that runs, so that its restart
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.abc
 
-from sits.node._process import ChildProcess
+from sits.node._process import FOR_REMOTE_HOSTS, ChildProcess
 from sits.wire import (
     Channel,
     FromNode,
     HostDown,
+    HostKind,
     HostUp,
     Shutdown,
     StartHost,
@@ -30,21 +34,23 @@ from sits.wire import (
 _log = logging.getLogger(__name__)
 _STOP_S = 1.0
 _SEND_S = 5.0
+_LOCAL_TENANT = "default"
 
 
 @dataclass(frozen=True)
 class HostPlan:
-    """What all base hosts of a node have in common."""
+    """What all hosts of a node have in common."""
 
     run_dir: str
     log_dir: Path
+    secrets_dir: Path
     engine: str
     sequences: int
     sequence_tokens: int
 
 
 class Hosts:
-    """The base hosts of a node.
+    """The hosts of a node.
 
     Args:
         tasks: where the watching of each host runs.
@@ -93,7 +99,24 @@ class Hosts:
         if order.host in self._processes:
             await self._tell(HostUp(order.host, self._endpoint(order.host)))
             return
-        settings = {
+        remote = order.kind is HostKind.REMOTE
+        try:
+            process = await ChildProcess.start(
+                order.host,
+                "sits.runtime.remote" if remote else "sits.runtime.host",
+                self._remote_settings(order) if remote else self._model_settings(order),
+                self._plan.log_dir,
+                environment=_secrets(os.environ, order.tenant) if remote else None,
+            )
+        except OSError as error:
+            await self._tell(HostDown(order.host, f"no process for it: {error}"))
+            return
+        self._processes[order.host] = process
+        self._tasks.start_soon(self._watch, order.host, process)
+        await self._tell(HostUp(order.host, self._endpoint(order.host)))
+
+    def _model_settings(self, order: StartHost) -> dict[str, Any]:
+        return {
             "model_path": order.model_path,
             "endpoint": self._endpoint(order.host),
             "run_dir": os.path.join(self._plan.run_dir, "i"),
@@ -102,16 +125,15 @@ class Hosts:
             "sequences": self._plan.sequences,
             "sequence_tokens": self._plan.sequence_tokens,
         }
-        try:
-            process = await ChildProcess.start(
-                order.host, "sits.runtime.host", settings, self._plan.log_dir
-            )
-        except OSError as error:
-            await self._tell(HostDown(order.host, f"no process for it: {error}"))
-            return
-        self._processes[order.host] = process
-        self._tasks.start_soon(self._watch, order.host, process)
-        await self._tell(HostUp(order.host, self._endpoint(order.host)))
+
+    def _remote_settings(self, order: StartHost) -> dict[str, Any]:
+        return {
+            "tenant": order.tenant,
+            "endpoint": self._endpoint(order.host),
+            "run_dir": os.path.join(self._plan.run_dir, "i"),
+            "secrets_dir": str(self._plan.secrets_dir),
+            "parent_pid": os.getpid(),
+        }
 
     async def _watch(self, name: str, process: ChildProcess) -> None:
         try:
@@ -134,6 +156,16 @@ class Hosts:
 
     def _endpoint(self, name: str) -> str:
         return os.path.join(self._plan.run_dir, f"{name}.sock")
+
+
+def _secrets(inherited: Mapping[str, str], tenant: str) -> dict[str, str]:
+    """Return the variables that hold secrets: only the local tenant's remote host is given them.
+
+    They belong to who runs the platform; another tenant could send them to an address of its own.
+    """
+    if tenant != _LOCAL_TENANT:
+        return {}
+    return {name: text for name, text in inherited.items() if name.startswith(FOR_REMOTE_HOSTS)}
 
 
 async def _send(channel: Channel[ToNode], event: FromNode) -> None:

@@ -29,6 +29,11 @@ _TAIL_BYTES = 4096
 # from starting threads of their own when they are imported.
 _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 
+# Given to the one process that needs it.
+_NOT_INHERITED = frozenset({"SITS_STORE_URL"})
+FOR_REMOTE_HOSTS = "SITS_SECRET_"
+"""What variables begin with that hold secrets for endpoints elsewhere."""
+
 
 class ChildProcess:
     """A started process. Use `start`."""
@@ -46,8 +51,12 @@ class ChildProcess:
         settings: Mapping[str, Any],
         log_dir: Path,
         pass_fds: Sequence[int] = (),
+        *,
+        environment: Mapping[str, str] | None = None,
     ) -> "ChildProcess":
         """Run `python -m module SETTINGS`, with its output in `log_dir/name.log`.
+
+        `environment` is what only this process is to have beside what all have.
 
         The settings go as JSON: the node need not import what it starts, and the process
         refuses a name that it does not know.
@@ -62,7 +71,7 @@ class ChildProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=_environment(os.environ),
+                env={**_environment(os.environ), **(environment or {})},
                 start_new_session=True,
                 pass_fds=tuple(pass_fds),
             )
@@ -104,7 +113,12 @@ class ChildProcess:
 
 
 def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
-    return {**inherited, **_ENVIRONMENT}
+    shared = {
+        name: value
+        for name, value in inherited.items()
+        if name not in _NOT_INHERITED and not name.startswith(FOR_REMOTE_HOSTS)
+    }
+    return {**shared, **_ENVIRONMENT}
 
 
 def _open_log(path: Path) -> BinaryIO:

@@ -21,6 +21,7 @@ import msgspec
 
 from sits._errors import SitsError
 from sits._process import set_process_name
+from sits.models import prepare_command
 from sits.node._home import (
     HomeLock,
     NodeError,
@@ -163,8 +164,20 @@ class _Node:
             "hold_s": self._settings.hold_s,
             "queue_limit": self._settings.queue_limit,
             "instance_drain_s": self._settings.instance_drain_s,
+            "start_s": self._settings.start_s,
+            "load_s": self._settings.load_s,
+            "models_dir": str(self._settings.models_path),
+            "prepare": prepare_command(self._settings.engine),
+            "log_dir": str(self._log_dir),
         }
-        return await ChildProcess.start("control", "sits.control", settings, self._log_dir)
+        return await ChildProcess.start(
+            "control",
+            "sits.control",
+            settings,
+            self._log_dir,
+            # It may hold a password, and arguments are for everybody to read.
+            environment={"SITS_STORE_URL": self._settings.store_url},
+        )
 
     async def _start_gateway(self) -> ChildProcess:
         descriptor = self._listener.fileno()
@@ -179,6 +192,9 @@ class _Node:
             "idle_s": self._settings.stream_idle_s,
             "total_s": self._settings.stream_total_s,
             "max_body_bytes": self._settings.max_body_bytes,
+            "max_messages": self._settings.max_messages,
+            "max_inputs": self._settings.max_inputs,
+            "max_connections": self._settings.max_connections,
             "drain_s": self._settings.drain_s,
         }
         return await ChildProcess.start(
@@ -189,6 +205,7 @@ class _Node:
         return HostPlan(
             run_dir=self._node.run_dir,
             log_dir=self._log_dir,
+            secrets_dir=self._settings.home / "secrets",
             engine=self._settings.engine,
             sequences=self._settings.sequences,
             sequence_tokens=self._settings.sequence_tokens,

@@ -15,9 +15,30 @@ import msgspec
 import platformdirs
 
 from sits._settings import SettingsError
-from sits.runtime.engine import LLAMACPP
 
+# `sits.runtime.engine.LLAMACPP`, whose package takes its time to import; a test compares them.
+LLAMACPP = "sits.runtime.engine.llamacpp:load"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
+# Name, least, most. The documents are made from it, too.
+RANGES: tuple[tuple[str, float, float], ...] = (
+    ("port", 0, 65535),
+    ("sequences", 1, 64),
+    ("sequence_tokens", 64, 1 << 20),
+    ("idle_s", 0.1, 1e6),
+    ("hold_s", 0.1, 3600),
+    ("queue_limit", 1, 1 << 20),
+    ("start_s", 0.1, 1e6),
+    ("load_s", 0.1, 1e6),
+    ("first_byte_s", 0.1, 1e6),
+    ("stream_idle_s", 0.1, 1e6),
+    ("stream_total_s", 0.1, 1e6),
+    ("max_body_bytes", 1024, 1 << 24),
+    ("max_messages", 1, 1 << 20),
+    ("max_inputs", 1, 1 << 20),
+    ("max_connections", 1, 1 << 20),
+    ("drain_s", 0, 3600),
+    ("instance_drain_s", 0, 3600),
+)
 _EXPECTED = {
     str: "a text",
     int: "a whole number",
@@ -42,16 +63,25 @@ class Settings:
         behind_proxy: something in front of the platform ends TLS and is trusted.
         public_url: what endpoints begin with, when it is not the address listened on.
         allowed_hosts: names, beside loopback's, that a request's `Host` may have.
+        models_dir: directory of models, which several platforms may share; empty: `models` in
+            the home directory.
+        store_url: of a PostgreSQL database for all records; empty: a file of SQLite in the home
+            directory.
         engine: the engine's factory, `package.module:function`.
         sequences: requests that one instance runs at once.
         sequence_tokens: the longest prompt and answer together.
         idle_s: seconds without a request after which a unit goes to its minimum.
         hold_s: seconds that a request may wait for an instance.
         queue_limit: requests of one unit that may wait at once; the next is answered 429.
+        start_s: seconds that an instance may take to come up.
+        load_s: seconds that a model's host may take to load it.
         first_byte_s: seconds from an instance's taking a request to its first piece.
         stream_idle_s: seconds between two pieces of an answer.
         stream_total_s: seconds from an answer's first piece to its end.
         max_body_bytes: the longest body of a request.
+        max_messages: the most messages of one chat.
+        max_inputs: the most inputs of one request for embeddings.
+        max_connections: the most connections at once; the next is answered 503.
         drain_s: seconds that running answers get to finish when the platform stops.
         instance_drain_s: seconds that they get when one instance stops.
     """
@@ -62,23 +92,28 @@ class Settings:
     behind_proxy: bool = False
     public_url: str = ""
     allowed_hosts: tuple[str, ...] = ()
+    models_dir: str = ""
+    store_url: str = field(default="", repr=False)
     engine: str = LLAMACPP
     sequences: int = 4
     sequence_tokens: int = 2048
     idle_s: float = 60.0
     hold_s: float = 30.0
     queue_limit: int = 64
+    start_s: float = 60.0
+    load_s: float = 600.0
     first_byte_s: float = 120.0
     stream_idle_s: float = 60.0
     stream_total_s: float = 3600.0
     max_body_bytes: int = 1024 * 1024
+    max_messages: int = 2048
+    max_inputs: int = 2048
+    max_connections: int = 4096
     drain_s: float = 2.0
     instance_drain_s: float = 10.0
 
     def __post_init__(self) -> None:
         """Check what a type cannot say."""
-        if not 0 <= self.port <= 65535:
-            raise SettingsError(f"port is {self.port}; expected 0 to 65535")
         if self.host not in _LOOPBACK and not self.behind_proxy:
             raise SettingsError(
                 f"host is {self.host!r}, which others can reach, and there is no TLS; bind "
@@ -88,23 +123,16 @@ class Settings:
             raise SettingsError(
                 f"public_url is {self.public_url!r}; expected such as https://sits.example"
             )
-        for name, low, high in (
-            ("sequences", 1, 64),
-            ("sequence_tokens", 64, 1 << 20),
-            ("idle_s", 0.1, 1e6),
-            ("hold_s", 0.1, 3600),
-            ("queue_limit", 1, 1 << 20),
-            ("first_byte_s", 0.1, 1e6),
-            ("stream_idle_s", 0.1, 1e6),
-            ("stream_total_s", 0.1, 1e6),
-            ("max_body_bytes", 1024, 1 << 24),
-            ("drain_s", 0, 3600),
-            ("instance_drain_s", 0, 3600),
-        ):
+        for name, low, high in RANGES:
             if not low <= getattr(self, name) <= high:
                 raise SettingsError(
                     f"{name} is {getattr(self, name)}; expected a number from {low} to {high}"
                 )
+
+    @property
+    def models_path(self) -> Path:
+        """The directory of models."""
+        return Path(self.models_dir).absolute() if self.models_dir else self.home / "models"
 
 
 def load_settings(
@@ -154,6 +182,8 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for variable, text in environment.items():
         if not variable.startswith("SITS_") or variable in _NOT_SETTINGS:
+            continue
+        if variable.startswith("SITS_SECRET_"):  # a secret for endpoints elsewhere
             continue
         name = variable.removeprefix("SITS_").lower()
         if name not in types:

@@ -30,4 +30,11 @@ class SpecError(SitsError):
         self.line = line
         self.field = field
         place = ":".join(part for part in (source, str(line) if line else "") if part)
-        super().__init__(": ".join(part for part in (place, field, problem) if part))
+        super().__init__(_printable(": ".join(part for part in (place, field, problem) if part)))
+
+
+def _printable(text: str) -> str:
+    """Return a message that does nothing to a terminal, whatever a file has in it."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

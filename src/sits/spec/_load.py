@@ -5,20 +5,28 @@ should know and need not act on. What goes wrong is said once, for the first fie
 wrong in the order of the file, with its line.
 """
 
-import difflib
+import codecs
 import json
-from collections.abc import Sequence
+import re
 from dataclasses import dataclass
 from typing import Any
 
 import pydantic
 
+from sits.spec._cluster import read_form
 from sits.spec._errors import SpecError
+from sits.spec._explain import first_error
+from sits.spec._idle import idle_fields
 from sits.spec._repair import repair
-from sits.spec._unit import SECTIONS, Unit, expected_at, field_names
-from sits.spec._yaml import Document, dotted, read_yaml
+from sits.spec._unit import Unit
+from sits.spec._words import given
+from sits.spec._yaml import MAX_VALUES, Document, read_yaml
 
 MAX_UNIT_BYTES = 256 * 1024
+
+_BOM = "\ufeff"
+# What YAML takes for text; a lone half of a surrogate pair is none either.
+_NO_TEXT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
@@ -27,6 +35,32 @@ class Loaded:
 
     unit: Unit
     notes: tuple[str, ...]
+
+
+def load_unit_bytes(data: bytes, source: str) -> Loaded:
+    """Read a unit from the bytes of a YAML file.
+
+    Args:
+        data: the file's bytes; of a file that may be large, its first `MAX_UNIT_BYTES` + 1 will
+            do.
+        source: what messages call it: the file's name.
+
+    Raises:
+        SpecError: it is not a valid unit.
+    """
+    if len(data) > MAX_UNIT_BYTES:
+        raise _too_large(source)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise SpecError("is UTF-16; expected UTF-8: save it as UTF-8", source=source)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise SpecError(
+            f"has a byte that is no UTF-8 (0x{data[error.start]:02x}); save it as UTF-8",
+            source=source,
+            line=data.count(b"\n", 0, error.start) + 1,
+        ) from error
+    return load_unit(text, source)
 
 
 def load_unit(text: str, source: str) -> Loaded:
@@ -40,6 +74,14 @@ def load_unit(text: str, source: str) -> Loaded:
         SpecError: it is not a valid unit.
     """
     _check_size(text, source)
+    text = text.removeprefix(_BOM)
+    odd = _NO_TEXT.search(text)
+    if odd:
+        raise SpecError(
+            f"has the character U+{ord(odd.group()):04X}, which is no text; remove it",
+            source=source,
+            line=text.count("\n", 0, odd.start()) + 1,
+        )
     return _load(read_yaml(text, source), source)
 
 
@@ -51,38 +93,47 @@ def load_unit_json(text: str, source: str) -> Loaded:
     """
     _check_size(text, source)
     try:
-        value = json.loads(text, object_pairs_hook=_unique)
+        value = json.loads(text.removeprefix(_BOM), object_pairs_hook=_unique)
     except RecursionError as error:
         raise SpecError("is nested too deep; flatten it", source=source) from error
     except json.JSONDecodeError as error:
         raise SpecError(f"is not JSON: {error.msg}", source=source, line=error.lineno) from error
     except ValueError as error:
         raise SpecError(f"is not usable JSON: {error}", source=source) from error
+    _check_characters(value, source)
+    if _count(value) > MAX_VALUES:
+        raise SpecError(f"has more than {MAX_VALUES} values; shorten it", source=source)
     return _load(Document(value), source)
 
 
 def _load(document: Document, source: str) -> Loaded:
     if not isinstance(document.value, dict):
         raise SpecError(
-            f"is {_given(document.value)}; expected a mapping with at least `name` and `model`",
+            f"is {given(document.value)}; expected a mapping with at least `name` and `model`",
             source=source,
             line=document.line_of(()),
         )
-    _check_characters(document.value, source)
-    values, mended = repair(document.value)
+    form = read_form(document, source)
+    values, mended = repair(form.values)
     try:
         unit = Unit.model_validate(values)
     except pydantic.ValidationError as error:
-        raise _first_error(error, document, source) from error
-    return Loaded(unit, mended + _idle_notes(unit))
+        raise first_error(error, document, form, source) from error
+    return Loaded(unit, form.notes + mended + tuple(map(str, idle_fields(unit))))
 
 
 def _check_size(text: str, source: str) -> None:
-    size = len(text.encode("utf-8", "surrogatepass"))
-    if size > MAX_UNIT_BYTES:
-        raise SpecError(
-            f"has {size} bytes; expected at most {MAX_UNIT_BYTES}: shorten it", source=source
-        )
+    # A character has at least one byte: a long text is not encoded to be counted.
+    if len(text) > MAX_UNIT_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_UNIT_BYTES:
+        raise _too_large(source)
+
+
+def _too_large(source: str) -> SpecError:
+    return SpecError(
+        f"is larger than {MAX_UNIT_BYTES} bytes; expected a unit of at most {MAX_UNIT_BYTES}: "
+        "shorten it",
+        source=source,
+    )
 
 
 def _check_characters(value: Any, source: str) -> None:
@@ -95,97 +146,18 @@ def _check_characters(value: Any, source: str) -> None:
         ) from error
 
 
+def _count(value: Any) -> int:
+    """Return how many values there are in a value, itself included."""
+    parts = value.values() if isinstance(value, dict) else value
+    return 1 + (sum(map(_count, parts)) if isinstance(value, dict | list) else 0)
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the field {twice!r} is given twice; remove one")
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise ValueError(f"the field {name[:80]!r} is given twice; remove one")
+            seen.add(name)
     return values
-
-
-def _idle_notes(unit: Unit) -> tuple[str, ...]:
-    fields = {
-        "adapter": unit.adapter,
-        "trainer": unit.trainer,
-        "scale.trigger": unit.scale.trigger,
-    }
-    return tuple(
-        f"{name}: '{value}' is kept, and not acted on by this version"
-        for name, value in fields.items()
-        if value is not None
-    )
-
-
-def _first_error(error: pydantic.ValidationError, document: Document, source: str) -> SpecError:
-    errors = error.errors(include_url=False)
-    end_of_file = 1 << 30
-    first = min(
-        errors,
-        # A misspelled name shows as an unknown field and a missing one: the former says more.
-        key=lambda item: (
-            item["type"] == "missing",
-            document.line_of(item["loc"]) or end_of_file,
-        ),
-    )
-    path = first["loc"]
-    return SpecError(
-        _problem(first, document),
-        source=source,
-        line=document.line_of(path),
-        field=dotted(path),
-    )
-
-
-def _problem(item: Any, document: Document) -> str:
-    path = item["loc"]
-    match item["type"]:
-        case "extra_forbidden":
-            names = field_names(path[:-1])
-            hint = _field_hint(str(path[-1]), names, at_top=len(path) == 1)
-            return f"is not a known field; {hint}expected one of: {', '.join(names)}"
-        case "missing":
-            return f"is missing; expected {expected_at(path)}"
-        case "value_error" if path == ("model",):
-            return f"{_given(item['input'])} {item['ctx']['error']}"
-        case "value_error":
-            return str(item["ctx"]["error"])
-        case _:
-            problem = f"is {_given(item['input'])}; expected {expected_at(path) or item['msg']}"
-            return problem + _quote_hint(item, document)
-
-
-def _field_hint(name: str, names: Sequence[str], *, at_top: bool) -> str:
-    """Say where a field belongs, or which one was meant."""
-    if at_top:
-        for section in SECTIONS:
-            if name in field_names((section,)):
-                return f"it belongs under `{section}`; "
-    elif name in field_names(()):
-        return "it belongs at the top, without indentation; "
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    return f"did you mean `{near[0]}`? " if near else ""
-
-
-def _quote_hint(item: Any, document: Document) -> str:
-    written = document.written.get(item["loc"])
-    if item["type"] == "string_type" and written:
-        return f'. Write "{written}" in quotes if text is meant'
-    return ""
-
-
-def _given(value: object) -> str:
-    match value:
-        case None:
-            return "empty"
-        case bool():
-            return f"the boolean {str(value).lower()}"
-        case int() | float():
-            return f"the number {value}"
-        case str():
-            text = value if len(value) <= 80 else value[:77] + "..."
-            return f"the text {text!r}"
-        case list():
-            return "a list"
-        case _:
-            return "a mapping"

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from sits.spec._errors import SpecError
-from sits.spec._unit import Prompt, Unit
+from sits.spec._sections import Prompt
+from sits.spec._unit import Unit
 
 
 def inline_prompt_file(

@@ -3,6 +3,7 @@
     builtin://NAME
     file:///ABSOLUTE/PATH.gguf
     huggingface://[ORG/]NAME[@REVISION][#FILE.gguf]
+    openai://NAME                 what a model is called at endpoints elsewhere (`engine: openai`)
 
 Invariant: `str(parse_model_reference(text)) == text` for every text that parses.
 """
@@ -12,6 +13,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import unquote
 
+from sits.spec._reference_words import nearest_reference
+
+MAX_REFERENCE_CHARS = 1000
+
 
 class ModelScheme(StrEnum):
     """Where a model comes from."""
@@ -19,9 +24,14 @@ class ModelScheme(StrEnum):
     BUILTIN = "builtin"
     FILE = "file"
     HUGGINGFACE = "huggingface"
+    OPENAI = "openai"
 
 
-FORMS = "builtin://NAME, file:///PATH.gguf or huggingface://[ORG/]NAME[@REVISION][#FILE.gguf]"
+FORMS = (
+    "builtin://NAME, file:///PATH.gguf, huggingface://[ORG/]NAME[@REVISION][#FILE.gguf] or "
+    "openai://NAME"
+)
+_OPENAI = re.compile(r"[A-Za-z0-9][\w./:-]{0,190}", re.ASCII)
 _BUILTIN = re.compile(r"[a-z0-9][a-z0-9.-]{0,95}")
 _HUGGINGFACE = re.compile(
     r"(?:(?P<org>[A-Za-z0-9][\w.-]{0,95})/)?(?P<name>[A-Za-z0-9][\w.-]{0,95})"
@@ -60,14 +70,34 @@ def parse_model_reference(text: str) -> ModelReference:
     Raises:
         ValueError: it is of none of the known forms; the message says what was expected.
     """
+    try:
+        return _parse(text)
+    except ValueError as error:
+        near = nearest_reference(text)
+        if near is None or near == text or not _is_good(near):
+            raise
+        raise ValueError(f"{error}: write {near}") from error
+
+
+def _is_good(text: str) -> bool:
+    try:
+        _parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _parse(text: str) -> ModelReference:
+    if len(text) > MAX_REFERENCE_CHARS:
+        raise ValueError(f"is too long; expected at most {MAX_REFERENCE_CHARS} characters")
     scheme, separator, rest = text.partition("://")
     if not separator:
-        raise ValueError(f"has no scheme; expected {FORMS}, such as builtin://NAME")
+        raise ValueError(f"has no scheme; expected {FORMS}")
     match scheme:
         case ModelScheme.BUILTIN:
             if not _BUILTIN.fullmatch(rest):
                 raise ValueError(
-                    "is not the name of a builtin model: expected builtin://NAME of lower-case "
+                    "is not the name of a builtin model; expected builtin://NAME of lower-case "
                     "letters, digits, '.' and '-'"
                 )
             return ModelReference(text, ModelScheme.BUILTIN, rest)
@@ -75,23 +105,27 @@ def parse_model_reference(text: str) -> ModelReference:
             return ModelReference(text, ModelScheme.FILE, _file_path(rest))
         case ModelScheme.HUGGINGFACE:
             return _huggingface(text, rest)
+        case ModelScheme.OPENAI:
+            if not _OPENAI.fullmatch(rest):
+                raise ValueError("is malformed; expected openai://NAME, such as openai://gpt-4o")
+            return ModelReference(text, ModelScheme.OPENAI, rest)
         case _:
-            raise ValueError(f"has the unknown scheme '{scheme}'; expected {FORMS}")
+            raise ValueError(f"has the unknown scheme {scheme[:40]!r}; expected {FORMS}")
 
 
 def _file_path(rest: str) -> str:
     path = unquote(rest)
     if not path.startswith("/") or "\0" in path:
-        raise ValueError("is not an absolute path: expected file:///PATH.gguf (three slashes)")
+        raise ValueError("is not an absolute path; expected file:///PATH.gguf (three slashes)")
     if not path.endswith(".gguf"):
-        raise ValueError("does not name a GGUF file: expected file:///PATH.gguf")
+        raise ValueError("does not name a GGUF file; expected file:///PATH.gguf")
     return path
 
 
 def _huggingface(text: str, rest: str) -> ModelReference:
     found = _HUGGINGFACE.fullmatch(rest)
     if not found or ".." in rest:
-        raise ValueError("is malformed: expected huggingface://[ORG/]NAME[@REVISION][#FILE.gguf]")
+        raise ValueError("is malformed; expected huggingface://[ORG/]NAME[@REVISION][#FILE.gguf]")
     return ModelReference(
         text,
         ModelScheme.HUGGINGFACE,

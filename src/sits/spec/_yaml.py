@@ -14,12 +14,19 @@ from typing import Any
 import yaml
 
 from sits.spec._errors import SpecError
+from sits.spec._words import dotted
 
 MAX_DEPTH = 32
+# A unit has some dozens. Checking, and explaining what is wrong, takes time for each.
+MAX_VALUES = 2000
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?")
+# With a point or an exponent: a float would round a long whole number.
+_FLOAT = re.compile(
+    r"[-+]?((\.[0-9]+|(0|[1-9][0-9]*)\.[0-9]*)([eE][-+]?[0-9]{1,3})?"
+    r"|(0|[1-9][0-9]*)[eE][-+]?[0-9]{1,3})"
+)
 _WORDS: Mapping[str, bool | None] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
@@ -53,10 +60,13 @@ def read_yaml(text: str, source: str) -> Document:
     try:
         return _Reader(text, source).read()
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
         problem = error.problem or error.context or "cannot be read"
+        is_open = "end of stream" in problem and error.context_mark is not None
+        mark = error.context_mark if is_open else error.problem_mark or error.context_mark
+        lines = text.splitlines()
+        at = lines[mark.line][mark.column :] if mark and mark.line < len(lines) else ""
         raise SpecError(
-            f"is not YAML: {problem}; correct this line, or quote the text",
+            f"is not YAML: {problem}; {_what_to_do(problem, at)}",
             source=source,
             line=mark.line + 1 if mark else None,
         ) from error
@@ -64,10 +74,26 @@ def read_yaml(text: str, source: str) -> Document:
         raise SpecError(f"is not YAML: {_first_line(error)}", source=source) from error
 
 
+def _what_to_do(problem: str, at: str) -> str:
+    """Say how the problem is mended most often; `at` is the line from where it is."""
+    if at.startswith("\t"):
+        return "indent with spaces, not with tabs"
+    if at[:1] in {"@", "`", "%", "*", "&", "!", "|", ">", "]", "}"}:
+        return f"put a text that begins with '{at[0]}' in quotes"
+    if "mapping values" in problem:
+        return "put a text with ': ' in quotes, or indent this line as the ones above"
+    if "expected ':'" in problem:
+        return "write NAME: VALUE"
+    if "end of stream" in problem:
+        return "close what is opened here"
+    return "correct this line, or quote the text"
+
+
 class _Reader:
     def __init__(self, text: str, source: str) -> None:
         self._source = source
         self._document = Document()
+        self._values = 0
         self._events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)
 
     def read(self) -> Document:
@@ -86,6 +112,9 @@ class _Reader:
         self._refuse_cleverness(event, path)
         if depth > MAX_DEPTH:
             raise self._error(event, (), f"is nested over {MAX_DEPTH} levels deep; flatten it")
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise self._error(event, (), f"has more than {MAX_VALUES} values; shorten it")
         self._document.lines.setdefault(path, event.start_mark.line + 1)
         if isinstance(event, yaml.ScalarEvent):
             self._document.written[path] = event.value
@@ -159,18 +188,6 @@ def _scalar(text: str) -> Any:
     if len(text) <= 40 and _FLOAT.fullmatch(text):
         return float(text)
     return text
-
-
-def dotted(path: tuple[Any, ...]) -> str:
-    """Return a path the way people write it: `scale.min_instances`, `tags[0]`."""
-    words = ""
-    for part in path:
-        if isinstance(part, int):
-            words += f"[{part}]"
-        else:
-            name = str(part) if str(part).isprintable() else ascii(part)
-            words += f".{name}" if words else name
-    return words
 
 
 def _first_line(error: Exception) -> str:

@@ -1,30 +1,44 @@
 """The store's methods, each one transaction.
 
 Invariants: a revision is never changed (but for damage to it) or removed; a unit points at a
-revision that is there; a key is never un-revoked. Every method may raise `StoreFull` or
-`StoreUnavailable`, and has then changed nothing. Not for several threads at once.
+revision that is there; a route's history only grows while its unit is there; a key is never
+un-revoked. Every method may raise `StoreFull` or `StoreUnavailable`, and has then changed
+nothing. Not for several threads at once.
 """
 
 import contextlib
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sqlalchemy import Connection, Engine, RowMapping, Select, select
-from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.exc import DatabaseError, IntegrityError
+from sqlalchemy import Connection, Engine, select
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
+from sits.store import _event_rows, _unit_rows
+from sits.store._dialect import READ_ONLY, insert
 from sits.store._errors import StoreError, to_store_error
-from sits.store._records import KeyEntry, PutResult, UnitRecord
-from sits.store._tables import keys, meta, revisions, units
+from sits.store._records import (
+    EventRecord,
+    KeyEntry,
+    PutResult,
+    RevisionRecord,
+    RouteRecord,
+    UnitRecord,
+)
+from sits.store._tables import keys, meta
 
 
 class Store:
-    """The platform's durable records. Made by `open_store`."""
+    """The platform's durable records. Made by `open_store`.
 
-    def __init__(self, engine: Engine, path: Path) -> None:
+    Args:
+        engine: the database.
+        place: what messages call it: a path, or a URL without its password.
+    """
+
+    def __init__(self, engine: Engine, place: str) -> None:
         self._engine = engine
-        self._path = path
+        self._reader = engine.execution_options(**READ_ONLY)
+        self._place = place
 
     def close(self) -> None:
         """Close the database. The store is of no further use."""
@@ -32,10 +46,10 @@ class Store:
 
     def next_epoch(self) -> int:
         """Return a number that no earlier call, in this life or an earlier one, gave."""
-        with self._transaction() as connection:
+        with self._writing() as connection:
             return int(
                 connection.execute(
-                    insert(meta)
+                    insert(connection, meta)
                     .values(name="epoch", value=1)
                     .on_conflict_do_update(
                         index_elements=[meta.c.name], set_={"value": meta.c.value + 1}
@@ -45,91 +59,114 @@ class Store:
             )
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[Connection]:
+    def _writing(self) -> Iterator[Connection]:
         """Do the block whole or not at all, and say in our words what fails.
 
         Raises:
             StoreError: the database refuses; StoreFull and StoreUnavailable where that may pass.
         """
+        with self._transaction(self._engine) as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        """As `_writing`, for what changes nothing: it takes no writer's lock."""
+        with self._transaction(self._reader) as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def _transaction(self, engine: Engine) -> Iterator[Connection]:
         try:
-            with self._engine.begin() as connection:
+            with engine.begin() as connection:
                 yield connection
         except IntegrityError:
             raise  # what it means, its method knows
-        except DatabaseError as error:
-            raise to_store_error(error, self._path) from error
+        except DBAPIError as error:
+            raise to_store_error(error, self._place) from error
 
     # units
 
     def put_unit(
-        self, tenant: str, name: str, *, revision: str, spec_json: str, now_s: float
+        self, tenant: str, name: str, revision: RevisionRecord, *, now_s: float
     ) -> PutResult:
-        """Make this revision the unit's current one; a deletion that is under way is undone."""
-        with self._transaction() as connection:
-            connection.execute(
-                insert(revisions)
-                .values(
-                    tenant=tenant,
-                    name=name,
-                    revision=revision,
-                    spec_json=spec_json,
-                    created_s=now_s,
-                )
-                # A revision is named by its text's hash: another text under it is damage.
-                .on_conflict_do_update(
-                    index_elements=[revisions.c.tenant, revisions.c.name, revisions.c.revision],
-                    set_={"spec_json": spec_json},
-                )
-            )
-            row = connection.execute(_select_unit(tenant, name)).mappings().one_or_none()
-            former = None if row is None or row["deleted_s"] is not None else _unit(row)
-            changed = former is None or former.revision != revision
-            values = {
-                "revision": revision,
-                "created_s": former.created_s if former else now_s,
-                "updated_s": now_s if changed or former is None else former.updated_s,
-                "deleted_s": None,
-            }
-            connection.execute(
-                insert(units)
-                .values(tenant=tenant, name=name, **values)
-                .on_conflict_do_update(index_elements=[units.c.tenant, units.c.name], set_=values)
-            )
-            row = connection.execute(_select_unit(tenant, name)).mappings().one()
-            return PutResult(_unit(row), created=former is None)
+        """Make this revision the wanted one; a deletion that is under way is undone."""
+        with self._writing() as connection:
+            return _unit_rows.put(connection, (tenant, name), revision, now_s)
+
+    def want_revision(self, tenant: str, name: str, revision: str, now_s: float) -> bool:
+        """Make an earlier revision the wanted one. Returns whether unit and revision are there."""
+        with self._writing() as connection:
+            return _unit_rows.want(connection, (tenant, name), revision, now_s)
+
+    def set_pin(self, tenant: str, name: str, revision: str, pin_json: str) -> None:
+        """Note what model a revision is bound to, where that is not known yet."""
+        with self._writing() as connection:
+            _unit_rows.set_pin(connection, (tenant, name), revision, pin_json)
+
+    def serve_revision(
+        self, tenant: str, name: str, revision: str, *, cause: str, now_s: float
+    ) -> None:
+        """Have a unit's route point at a revision from now on, and note that in its history."""
+        with self._writing() as connection:
+            _unit_rows.serve(connection, (tenant, name), revision, cause, now_s)
 
     def unit(self, tenant: str, name: str) -> UnitRecord | None:
         """Return a unit, also one that is being deleted."""
-        with self._transaction() as connection:
-            row = connection.execute(_select_unit(tenant, name)).mappings().one_or_none()
-        return None if row is None else _unit(row)
+        with self._reading() as connection:
+            return _unit_rows.one(connection, (tenant, name))
 
     def units(self) -> tuple[UnitRecord, ...]:
         """Return all units of all tenants, by tenant and name."""
-        query = _select_units().order_by(units.c.tenant, units.c.name)
-        with self._transaction() as connection:
-            return tuple(_unit(row) for row in connection.execute(query).mappings())
+        with self._reading() as connection:
+            return _unit_rows.all_units(connection)
+
+    def revision(self, tenant: str, name: str, revision: str) -> RevisionRecord | None:
+        """Return one revision of a unit, also of one that is gone."""
+        with self._reading() as connection:
+            return _unit_rows.revision(connection, (tenant, name), revision)
+
+    def revisions(self, tenant: str, name: str) -> tuple[RevisionRecord, ...]:
+        """Return a unit's revisions, oldest first."""
+        with self._reading() as connection:
+            return _unit_rows.revisions_of(connection, (tenant, name))
+
+    def pins(self) -> frozenset[str]:
+        """Return what the revisions of all units that are there are bound to."""
+        with self._reading() as connection:
+            return _unit_rows.pins(connection)
+
+    def routes(self, tenant: str, name: str) -> tuple[RouteRecord, ...]:
+        """Return the history of a unit's route, oldest first."""
+        with self._reading() as connection:
+            return _unit_rows.routes_of(connection, (tenant, name))
 
     def delete_unit(self, tenant: str, name: str, now_s: float) -> bool:
         """Mark a unit as to be deleted. Returns whether there was one that was not."""
-        with self._transaction() as connection:
-            result = connection.execute(
-                units.update()
-                .where(units.c.tenant == tenant, units.c.name == name)
-                .where(units.c.deleted_s.is_(None))
-                .values(deleted_s=now_s)
-            )
-            return result.rowcount > 0
+        with self._writing() as connection:
+            return _unit_rows.mark_deleted(connection, (tenant, name), now_s)
 
     def purge_unit(self, tenant: str, name: str) -> bool:
         """Remove a unit that is marked as to be deleted. Returns whether it was there."""
-        with self._transaction() as connection:
-            result = connection.execute(
-                units.delete()
-                .where(units.c.tenant == tenant, units.c.name == name)
-                .where(units.c.deleted_s.is_not(None))
-            )
-            return result.rowcount > 0
+        with self._writing() as connection:
+            return _unit_rows.purge(connection, (tenant, name))
+
+    # events
+
+    def add_events(self, events: Iterable[EventRecord]) -> None:
+        """Add what happened; what repeats its unit's last event is counted there."""
+        with self._writing() as connection:
+            for event in events:
+                _event_rows.add(connection, event)
+
+    def events(self, tenant: str, name: str, *, after_seq: int = 0) -> tuple[EventRecord, ...]:
+        """Return a unit's newest events, oldest first, also of one that is gone."""
+        with self._reading() as connection:
+            return _event_rows.of_unit(connection, (tenant, name), after_seq)
+
+    def forget_events(self, before_s: float) -> int:
+        """Remove events of units that are gone, last seen before then. Returns how many."""
+        with self._writing() as connection:
+            return _event_rows.forget(connection, before_s)
 
     # keys
 
@@ -140,7 +177,7 @@ class Store:
             StoreError: there is a key with this id.
         """
         try:
-            with self._transaction() as connection:
+            with self._writing() as connection:
                 if alone:
                     connection.execute(
                         keys.update()
@@ -157,27 +194,15 @@ class Store:
     def key(self, key_id: str) -> KeyEntry | None:
         """Return a key, also a revoked one."""
         query = select(keys).where(keys.c.key_id == key_id)
-        with self._transaction() as connection:
+        with self._reading() as connection:
             row = connection.execute(query).mappings().one_or_none()
         return None if row is None else KeyEntry(**row)
 
     def keys_in_force(self) -> tuple[KeyEntry, ...]:
         """Return all keys that are not revoked, by id."""
         query = select(keys).where(keys.c.revoked_s.is_(None)).order_by(keys.c.key_id)
-        with self._transaction() as connection:
+        with self._reading() as connection:
             return tuple(KeyEntry(**row) for row in connection.execute(query).mappings())
-
-
-def _select_units() -> Select[Any]:
-    return select(units, revisions.c.spec_json).join_from(units, revisions)
-
-
-def _select_unit(tenant: str, name: str) -> Select[Any]:
-    return _select_units().where(units.c.tenant == tenant, units.c.name == name)
-
-
-def _unit(row: RowMapping) -> UnitRecord:
-    return UnitRecord(**row)
 
 
 def _key_values(entry: KeyEntry) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The tables, and the version of their layout."""
+"""The tables. Their layout has a history of its own, in `_migrations`: change both together."""
 
 from sqlalchemy import (
     Column,
@@ -11,8 +11,6 @@ from sqlalchemy import (
     Table,
     Text,
 )
-
-SCHEMA_VERSION = 1
 
 metadata = MetaData()
 
@@ -31,6 +29,7 @@ revisions = Table(
     Column("revision", String, primary_key=True),
     Column("spec_json", Text, nullable=False),
     Column("created_s", Float, nullable=False),
+    Column("pin_json", Text),
 )
 
 units = Table(
@@ -42,10 +41,36 @@ units = Table(
     Column("created_s", Float, nullable=False),
     Column("updated_s", Float, nullable=False),
     Column("deleted_s", Float),
+    Column("serving", String),
     ForeignKeyConstraint(
         ["tenant", "name", "revision"],
         ["revisions.tenant", "revisions.name", "revisions.revision"],
     ),
+)
+
+routes = Table(
+    "routes",
+    metadata,
+    Column("tenant", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("revision", String, nullable=False),
+    Column("at_s", Float, nullable=False),
+    Column("cause", String, nullable=False),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("tenant", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("reason", String, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("count", Integer, nullable=False),
+    Column("first_s", Float, nullable=False),
+    Column("last_s", Float, nullable=False),
 )
 
 keys = Table(

@@ -4,26 +4,38 @@ Tokens are bytes, and a few control tokens after them. So every expected answer 
 the request alone, characters outside ASCII are split over tokens as in real models, and a test
 that mixes up two sequences sees it. It keeps the calls' rules through the same `SequenceTable`
 as the real engine.
+
+As an embedding model, its vector counts an input's bytes: dimension i of n counts those with
+`byte % n == i`, and the whole has the length 1. Its tokenizer puts one control
+token before an input and one after it; they count for nothing but the usage.
 """
 
+import array
 import json
+import math
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sits.runtime.engine import (
+    EmbeddingInfo,
+    EmbeddingShape,
     EngineError,
     Feed,
     ModelInfo,
     ModelLoadError,
+    Pooling,
     PoolShape,
     SequenceTable,
+    check_inputs,
 )
 from sits.wire import Sampling
 
 _CONTROL = ("<|end|>", "<|system|>", "<|user|>", "<|assistant|>")
 _END, _USER, _ASSISTANT = 256, 258, 259
+FAKE_DIMENSIONS = 8
 _TEMPLATE = (
     "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}<|end|>{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
@@ -38,11 +50,15 @@ class FakeBehaviour:
         step_s: how long each step takes, as a real one would.
         load_error: why loading fails, if it shall.
         step_error: why every step fails, if it shall.
+        embedding: whether it makes vectors instead of text.
+        dimensions: of its vectors.
     """
 
     step_s: float = 0.0
     load_error: str = ""
     step_error: str = ""
+    embedding: bool = False
+    dimensions: int = FAKE_DIMENSIONS
 
 
 def load_fake(path: str) -> "FakeModel":
@@ -54,6 +70,11 @@ def load_fake(path: str) -> "FakeModel":
     if not path.endswith(".json"):
         return FakeModel()
     return FakeModel(FakeBehaviour(**json.loads(Path(path).read_text(encoding="utf-8"))))
+
+
+def load_fake_embedding(_path: str) -> "FakeModel":
+    """Make a fake embedding model."""
+    return FakeModel(FakeBehaviour(embedding=True))
 
 
 def load_slow_fake(_path: str) -> "FakeModel":
@@ -77,10 +98,17 @@ class FakeModel:
             eos_text=_CONTROL[0],
             longest_token_bytes=max(map(len, _CONTROL)),
             control_texts=_CONTROL,
+            embedding=(
+                EmbeddingInfo(self.behaviour.dimensions, Pooling.MEAN)
+                if self.behaviour.embedding
+                else None
+            ),
         )
 
-    def tokenize(self, text: str, *, parse_special: bool) -> list[int]:
+    def tokenize(self, text: str, *, parse_special: bool, add_special: bool = False) -> list[int]:
         """See `Model.tokenize`: one token for each byte."""
+        if add_special:
+            return [_USER, *self.tokenize(text, parse_special=parse_special), _END]
         if not parse_special:
             return list(text.encode("utf-8", "replace"))
         tokens: list[int] = []
@@ -108,7 +136,15 @@ class FakeModel:
 
     def make_engine(self, shape: PoolShape) -> "FakeEngine":
         """See `Model.make_engine`."""
+        if self.behaviour.embedding:
+            raise EngineError("this fake makes vectors and no text; make an embedding engine")
         return FakeEngine(self, shape)
+
+    def make_embedding_engine(self, shape: EmbeddingShape) -> "FakeEmbeddingEngine":
+        """See `Model.make_embedding_engine`."""
+        if not self.behaviour.embedding:
+            raise EngineError("this fake generates text; load it with `embedding` true")
+        return FakeEmbeddingEngine(self, shape)
 
     def close(self) -> None:
         """See `Model.close`. There is nothing to give back."""
@@ -163,3 +199,42 @@ def _next_token(tokens: list[int]) -> int:
     message = message[: message.index(_END)] if _END in message else message
     done = len(tokens) - answer_at
     return message[done] if done < len(message) else _END
+
+
+class FakeEmbeddingEngine:
+    """See `sits.runtime.engine.EmbeddingEngine`."""
+
+    def __init__(self, model: FakeModel, shape: EmbeddingShape) -> None:
+        self.shape = shape
+        self.batches: list[list[int]] = []
+        """The sizes of the inputs of each batch so far, for tests of batching."""
+        self._behaviour = model.behaviour
+        self._vocabulary_tokens = model.info.vocabulary_tokens
+
+    def embed(self, inputs: Sequence[Sequence[int]]) -> list[bytes]:
+        """See `EmbeddingEngine.embed`."""
+        check_inputs(inputs, self.shape, self._vocabulary_tokens)
+        self.batches.append([len(tokens) for tokens in inputs])
+        if self._behaviour.step_s:
+            time.sleep(self._behaviour.step_s)
+        if self._behaviour.step_error:
+            raise EngineError(self._behaviour.step_error)
+        return [_count_bytes(tokens, self._behaviour.dimensions) for tokens in inputs]
+
+    def shutdown(self) -> None:
+        """See `EmbeddingEngine.shutdown`. There is nothing to give back."""
+
+
+def _count_bytes(tokens: Sequence[int], dimensions: int) -> bytes:
+    """Return the vector that the module's docstring describes."""
+    counts = [0] * dimensions
+    for token in tokens:
+        if token < 256:
+            counts[token % dimensions] += 1
+    # An input without bytes has no direction of its own: it is given one.
+    length = math.hypot(*counts) or 1.0
+    counts[0] += not any(counts)
+    values = array.array("f", (count / length for count in counts))
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values.tobytes()

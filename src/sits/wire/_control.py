@@ -1,8 +1,17 @@
 """Demand up, routing table down, between a gateway and control."""
 
+from enum import StrEnum
+
 import msgspec
 
 from sits.wire._host import Tier
+
+
+class UnitKind(StrEnum):
+    """What a unit's model makes of a request."""
+
+    CHAT = "chat"
+    EMBEDDING = "embedding"
 
 
 class RoutedInstance(msgspec.Struct, frozen=True):
@@ -25,6 +34,7 @@ class UnitRoute(msgspec.Struct, frozen=True):
             (also at zero instances: the first request starts one).
         hold_s: how long a request may wait for an instance.
         queue_limit: how many requests may wait at once; the next is answered 429.
+        kind: which of the API's routes it answers on.
     """
 
     name: str
@@ -37,6 +47,7 @@ class UnitRoute(msgspec.Struct, frozen=True):
     refusal: str | None
     hold_s: float
     queue_limit: int
+    kind: UnitKind = UnitKind.CHAT
 
 
 class KeyRecord(msgspec.Struct, frozen=True):
@@ -48,11 +59,27 @@ class KeyRecord(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True, tag="table"):
-    """Everything that a gateway routes by. Always whole; a newer one replaces the older."""
+    """Everything that a gateway routes by: whole, and first on each connection."""
 
     version: int
     units: tuple[UnitRoute, ...]
     keys: tuple[KeyRecord, ...]
+
+
+class TablePatch(msgspec.Struct, frozen=True, tag="patch"):
+    """What a newer table has otherwise than the one of version `base`, which came before it.
+
+    Attributes:
+        units: those that are new or changed.
+        gone: tenant and name of those that are not there any more.
+        keys: all keys, where they changed; None where not.
+    """
+
+    version: int
+    base: int
+    units: tuple[UnitRoute, ...] = ()
+    gone: tuple[tuple[str, str], ...] = ()
+    keys: tuple[KeyRecord, ...] | None = None
 
 
 class UnitLoad(msgspec.Struct, frozen=True):
@@ -76,4 +103,4 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
 
 
 ToControl = Load
-FromControl = Table
+FromControl = Table | TablePatch

@@ -32,6 +32,27 @@ class Instance(msgspec.Struct, frozen=True):
     capacity: int
 
 
+class HostKind(StrEnum):
+    """What a base host serves."""
+
+    MODEL = "model"
+    REMOTE = "remote"
+
+
+class RemoteEndpoint(msgspec.Struct, frozen=True):
+    """An OpenAI-compatible endpoint elsewhere.
+
+    Attributes:
+        url: its base, such as https://models.example/v1.
+        model: what the model is called there.
+        secret: the name of the tenant's secret that holds its key; None: it needs none.
+    """
+
+    url: str
+    model: str
+    secret: str | None = None
+
+
 # control -> host
 
 
@@ -42,11 +63,16 @@ class OpenTemplate(msgspec.Struct, frozen=True, tag="open_template"):
 
 
 class StartInstance(msgspec.Struct, frozen=True, tag="start_instance"):
-    """Starts one instance for a tenant (and its template first, if there is none)."""
+    """Starts one instance for a tenant (and its template first, if there is none).
+
+    `remotes` are the endpoints of a remote host's instance, in the order in which they are
+    tried; a model's host has none.
+    """
 
     instance: str
     tenant: str
     unit: str
+    remotes: tuple[RemoteEndpoint, ...] = ()
 
 
 class StopInstance(msgspec.Struct, frozen=True, tag="stop_instance"):
@@ -118,10 +144,15 @@ FromHost = HostReady | TemplateReady | TemplateFailed | InstanceReady | Instance
 
 
 class StartHost(msgspec.Struct, frozen=True, tag="start_host"):
-    """Starts the base host of one model file, by exec. Idempotent."""
+    """Starts a base host, by exec: of one model file, or of one tenant's endpoints elsewhere.
+
+    Idempotent. `model_path` is empty for a remote host, `tenant` for a model's.
+    """
 
     host: str
     model_path: str
+    kind: HostKind = HostKind.MODEL
+    tenant: str = ""
 
 
 class StopHost(msgspec.Struct, frozen=True, tag="stop_host"):

@@ -112,6 +112,9 @@ def listen(path: str) -> socket.socket:
     before = os.umask(0o177)
     try:
         sock.bind(path)
+    except OSError:
+        sock.close()
+        raise
     finally:
         os.umask(before)
     sock.listen(128)

@@ -88,6 +88,18 @@ class Generate(msgspec.Struct, frozen=True, tag="generate"):
     max_tokens: int | None = None
 
 
+class Embed(msgspec.Struct, frozen=True, tag="embed"):
+    """Asks for the vectors of texts, each given as text or as token ids.
+
+    Attributes:
+        dimensions: how long the vectors shall be; None: as the model makes them.
+    """
+
+    request_id: str
+    inputs: tuple[str | tuple[int, ...], ...]
+    dimensions: int | None = None
+
+
 class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
     """Ends a request within one token; nothing more is sent for it."""
 
@@ -116,12 +128,22 @@ class Finished(msgspec.Struct, frozen=True, tag="finished"):
     usage: Usage
 
 
+class Embedded(msgspec.Struct, frozen=True, tag="embedded"):
+    """The vectors, one for each input in order: (dimensions,) float32, little-endian."""
+
+    request_id: str
+    vectors: tuple[bytes, ...]
+    usage: Usage
+
+
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
     """The request ended without a whole answer.
 
     Attributes:
-        code: stable: `context_length_exceeded`, `invalid_prompt`, `overloaded`, `draining`,
-            `instance_lost`, `engine_error`.
+        code: stable: `context_length_exceeded`, `invalid_prompt`, `invalid_request`,
+            `wrong_endpoint`, `unsupported_dimensions`, `content_filtered`, `overloaded`,
+            `draining`, `instance_lost`, `endpoint_failed` (no endpoint elsewhere could begin),
+            `endpoint_lost` (one broke off in the middle), `engine_error`.
         message: what was given, what was expected, what to do.
         retryable: another instance, or a later try, may do better.
     """
@@ -132,5 +154,5 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     retryable: bool = False
 
 
-ToWorker = Generate | Cancel
-FromWorker = Emitted | Finished | Failed
+ToWorker = Generate | Embed | Cancel
+FromWorker = Emitted | Finished | Embedded | Failed

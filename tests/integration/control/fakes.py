@@ -16,8 +16,7 @@ import anyio.abc
 import httpx2
 
 from sits.control import Deps, Settings, run
-from sits.models import ModelError, ModelFile
-from sits.spec import ModelReference
+from sits.testing import FakeModels
 from sits.wire import (
     Channel,
     FromControl,
@@ -34,6 +33,7 @@ from sits.wire import (
     StopHost,
     StopInstance,
     Table,
+    TablePatch,
     TemplateReady,
     Tier,
     ToHost,
@@ -190,19 +190,38 @@ class FakeNode:
 class FakeGateway:
     """Records the tables that it is sent and acknowledges them; says what load it is told to."""
 
-    def __init__(self, channel: Channel[Table], record: Record) -> None:
+    def __init__(self, channel: Channel[Any], record: Record) -> None:
         self.acknowledges = True
         self._channel = channel
         self._record = record
+        self.patches: list[TablePatch] = []
+        self._table: Table | None = None
         self._load = Load(())
 
     async def read(self) -> None:
         async with self._channel:
-            async for table in self._channel:
-                self._record.add(table)
+            async for message in self._channel:
+                self._record.add(self._apply(message))
                 if self.acknowledges:
                     with contextlib.suppress(anyio.ClosedResourceError):  # it has left
                         await self.acknowledge()
+
+    def _apply(self, message: Table | TablePatch) -> Table:
+        """Return the whole table that a message makes true."""
+        if isinstance(message, Table):
+            self._table = message
+            return message
+        self.patches.append(message)
+        former = self._table
+        assert former is not None
+        assert message.base == former.version
+        units = {(unit.tenant, unit.name): unit for unit in former.units}
+        for key in message.gone:
+            del units[key]
+        units |= {(unit.tenant, unit.name): unit for unit in message.units}
+        keys = former.keys if message.keys is None else message.keys
+        self._table = Table(message.version, tuple(units.values()), keys)
+        return self._table
 
     async def acknowledge(self, version: int | None = None) -> None:
         newest = self._record.of(Table)[-1].version
@@ -229,13 +248,6 @@ class FakeGateway:
         return [item.instance for item in route.instances] if route else []
 
 
-def resolve_any(reference: ModelReference, *, home: Path) -> ModelFile:
-    """Find every builtin and nothing else."""
-    if reference.scheme != "builtin":
-        raise ModelError(f"model '{reference}' is not pulled; use builtin://NAME ({home})")
-    return ModelFile(Path("/models") / f"{reference.name}.gguf", reference.name, 1)
-
-
 @dataclass
 class Platform:
     """A running control with everything around it."""
@@ -246,6 +258,7 @@ class Platform:
     node: FakeNode
     api: httpx2.AsyncClient
     group: anyio.abc.TaskGroup
+    models: FakeModels = field(default_factory=FakeModels)
     control: anyio.CancelScope | None = None
 
     async def start_control(self) -> None:
@@ -253,7 +266,11 @@ class Platform:
 
     async def _run_control(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         with anyio.CancelScope() as self.control:
-            await run(self.settings, Deps(self.clock, resolve_any), task_status=task_status)
+            await run(
+                self.settings,
+                Deps(self.clock, lambda settings: self.models),
+                task_status=task_status,
+            )
         self.record.add("control ended")
 
     async def end_control(self) -> None:

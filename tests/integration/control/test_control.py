@@ -2,7 +2,7 @@
 
 import json
 import stat
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import anyio
@@ -10,7 +10,10 @@ import anyio.abc
 import httpx2
 import pytest
 
-from sits.store import Store, StoreFull, StoreUnavailable, UnitRecord, open_store
+from sits.store import (
+    RevisionRecord,
+    open_store,
+)
 from sits.wire import (
     OpenTemplate,
     StartHost,
@@ -19,21 +22,9 @@ from sits.wire import (
     StopInstance,
     Table,
 )
-from tests.integration.control.fakes import FakeGateway, Platform, platform, short_directory
+from tests.integration.control.fakes import FakeGateway, Platform, platform
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    with short_directory() as path:
-        yield path
-
-
-@pytest.fixture
-async def running(directory: Path) -> AsyncIterator[Platform]:
-    async with platform(directory) as up:
-        yield up
 
 
 def mode_of(path: Path) -> int:
@@ -350,7 +341,8 @@ def put_more_than_a_table_takes(directory: Path) -> None:
     for number in range(18):
         spec = {"name": f"u{number}", "model": "builtin://small", "prompt": {"system": "x" * 10**6}}
         text = json.dumps(spec)
-        store.put_unit("default", f"u{number}", revision=f"r{number}", spec_json=text, now_s=1.0)
+        revision = RevisionRecord(f"r{number}", text, 1.0)
+        store.put_unit("default", f"u{number}", revision, now_s=1.0)
     store.close()
 
 
@@ -445,51 +437,3 @@ async def test_a_host_whose_instance_does_not_end_is_replaced(running: Platform)
     running.clock.advance(1.0)
     await running.record.until(lambda: len(gateway.serving()) == 1)
     assert gateway.serving() != [hung]
-
-
-async def test_control_outlives_a_store_that_fails_for_a_while(
-    running: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gateway = await running.gateway()
-    await running.deploy()
-    failures = []
-
-    def fail(_store: Store, _tenant: str, _name: str) -> bool:
-        failures.append("purge")
-        running.record.add("purge failed")
-        raise StoreFull("the store is full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "purge_unit", fail)
-        await running.api.delete("/api/v1/units/chat")
-        await running.record.until(lambda: bool(failures))
-        await running.record.until(lambda: bool(running.record.of(StopHost)))
-    assert gateway.route() is None
-    running.clock.advance(1.1)
-    with anyio.fail_after(5):
-        while (await running.api.get("/api/v1/units/chat")).status_code != 404:
-            pass
-
-
-async def test_the_loop_tries_again_when_the_store_cannot_be_read(
-    running: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gateway = await running.gateway()
-    await running.deploy()
-
-    def fail(_store: Store) -> tuple[UnitRecord, ...]:
-        running.record.add("read failed")
-        raise StoreUnavailable("the store is locked")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "units", fail)
-        answer = await running.deploy(prompt="{{ q }}")
-        assert answer.status_code == 503
-        assert answer.json()["error"]["code"] == "store_unavailable"
-        assert answer.headers["retry-after"] == "1"
-        await gateway.say(waiting=1)
-        await running.record.until(lambda: running.record.entries.count("read failed") >= 2)
-    running.clock.advance(1.1)
-    await running.record.until(
-        lambda: (route := gateway.route()) is not None and route.template == "{{ q }}"
-    )

@@ -138,7 +138,7 @@ async def test_pieces_arrive_one_by_one_as_they_are_made(tmp_path: Path) -> None
 
 async def test_a_client_that_does_not_read_holds_up_nobody_else(tmp_path: Path) -> None:
     async def script(say: Say) -> None:
-        if say.request.max_tokens == 1:
+        if say.max_tokens == 1:
             for _ in range(200):
                 await say("x" * 50_000)
         await say("done")

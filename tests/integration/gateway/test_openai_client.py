@@ -1,5 +1,6 @@
 """The official client, unchanged, against a gateway on a real port."""
 
+import struct
 from pathlib import Path
 
 import anyio
@@ -8,6 +9,7 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
+from sits.wire import UnitKind
 from tests.integration.gateway.support import Platform, platform
 from tests.unit.gateway.support import KEY, FakeWorker, Say, make_route, says
 
@@ -60,6 +62,31 @@ async def test_the_synchronous_client_in_a_thread(tmp_path: Path) -> None:
                 return "".join(chunk.choices[0].delta.content or "" for chunk in stream)
 
         assert await anyio.to_thread.run_sync(call) == "Hello"
+
+
+async def test_it_embeds_texts_and_tokens_in_either_encoding(tmp_path: Path) -> None:
+    vectors = [[0.5, -1.0], [0.25, 2.0]]
+
+    async def script(say: Say) -> None:
+        await say.vectors(*(struct.pack("<2f", *vector) for vector in vectors))
+
+    worker = FakeWorker(tmp_path / "w0", script)
+    route = make_route(instances=(worker.routed,), kind=UnitKind.EMBEDDING)
+    async with platform(tmp_path, route, workers=[worker]) as it, client(it) as ai:
+        # Not told which encoding, this client asks for base64.
+        texts = await ai.embeddings.create(model="chat", input=["a", "b"])
+        tokens = await ai.embeddings.create(
+            model="chat", input=[[1, 2], [3]], encoding_format="float", user="me"
+        )
+        with pytest.raises(openai.BadRequestError, match="/v1/embeddings"):
+            await ai.chat.completions.create(model="chat", messages=MESSAGES)
+        with pytest.raises(openai.BadRequestError, match="not empty"):
+            await ai.embeddings.create(model="chat", input=[""])
+    assert [each.embedding for each in texts.data] == vectors
+    assert [each.embedding for each in tokens.data] == vectors
+    assert [each.index for each in texts.data] == [0, 1]
+    assert (texts.model, texts.usage.prompt_tokens, texts.usage.total_tokens) == ("chat", 5, 5)
+    assert [order.inputs for order in worker.embeds] == [("a", "b"), ((1, 2), (3,))]
 
 
 async def test_its_errors_are_the_right_ones(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from sits.store import KeyEntry, StoreError, UnitRecord, open_store
-from tests.unit.store.rows import stored_revisions
+from sits.store import KeyEntry, RevisionRecord, StoreError, UnitRecord, open_store
 
 tenants = st.sampled_from(["a", "b"])
 names = st.sampled_from(["x", "y"])
@@ -41,14 +40,16 @@ class StoreAgainstModel(RuleBasedStateMachine):
     @rule(tenant=tenants, name=names, revision=revisions)
     def put(self, tenant: str, name: str, revision: str) -> None:
         now_s, key = self.tick(), (tenant, name)
-        spec = f'{{"{tenant}{name}{revision}":1}}'
-        result = self.store.put_unit(tenant, name, revision=revision, spec_json=spec, now_s=now_s)
+        record = RevisionRecord(revision, f'{{"{tenant}{name}{revision}":1}}', now_s)
+        if known := self.store.revision(tenant, name, revision):
+            record = replace(record, created_s=known.created_s)
+        result = self.store.put_unit(tenant, name, record, now_s=now_s)
         former = self.units.get(key)
         living = former is not None and former.deleted_s is None
         if former is None or not living:
-            self.units[key] = UnitRecord(tenant, name, revision, spec, now_s, now_s)
-        elif former.revision != revision:
-            self.units[key] = replace(former, revision=revision, spec_json=spec, updated_s=now_s)
+            self.units[key] = UnitRecord(tenant, name, record, None, now_s, now_s)
+        elif former.wanted.revision != revision:
+            self.units[key] = replace(former, wanted=record, updated_s=now_s)
         self.revisions.setdefault(key, set()).add(revision)
         assert result.unit == self.units[key]
         assert result.created == (not living)
@@ -68,6 +69,27 @@ class StoreAgainstModel(RuleBasedStateMachine):
         assert self.store.purge_unit(tenant, name) == expected
         if expected:
             del self.units[tenant, name]
+
+    @rule(tenant=tenants, name=names, revision=revisions)
+    def want(self, tenant: str, name: str, revision: str) -> None:
+        now_s, former = self.tick(), self.units.get((tenant, name))
+        there = revision in self.revisions.get((tenant, name), set())
+        expected = there and former is not None and former.deleted_s is None
+        assert self.store.want_revision(tenant, name, revision, now_s) == expected
+        if former is not None and expected and former.wanted.revision != revision:
+            record = self.store.revision(tenant, name, revision)
+            assert record is not None
+            self.units[tenant, name] = replace(former, wanted=record, updated_s=now_s)
+
+    @rule(tenant=tenants, name=names)
+    def serve(self, tenant: str, name: str) -> None:
+        former = self.units.get((tenant, name))
+        if former is None:
+            return
+        wanted = former.wanted
+        self.store.serve_revision(tenant, name, wanted.revision, cause="deploy", now_s=self.tick())
+        self.units[tenant, name] = replace(former, serving=wanted)
+        assert self.store.routes(tenant, name)[-1].revision == wanted.revision
 
     @rule(key_id=key_ids, tenant=tenants, name=names, alone=st.booleans())
     def add_key(self, key_id: str, tenant: str, name: str, alone: bool) -> None:
@@ -94,8 +116,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
     def gives_what_the_model_gives(self) -> None:
         assert self.store.units() == tuple(self.units[key] for key in sorted(self.units))
         for (tenant, name), expected in self.revisions.items():
-            given = {revision for revision, _ in stored_revisions(self.store, tenant, name)}
-            assert given == expected
+            assert {each.revision for each in self.store.revisions(tenant, name)} == expected
         in_force = {key.key_id for key in self.keys.values() if key.revoked_s is None}
         assert [key.key_id for key in self.store.keys_in_force()] == sorted(in_force)
         for key_id, entry in self.keys.items():

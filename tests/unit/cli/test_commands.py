@@ -10,8 +10,8 @@ from typer.testing import CliRunner, Result
 from sits import SitsError, __version__
 from sits.cli import _client
 from sits.cli._app import app
-from sits.cli._iu import read_unit
 from sits.cli._output import CliError, print_table
+from sits.cli._unit_file import read_unit
 
 UNIT = "name: chat\nmodel: builtin://smollm2-135m-instruct\n"
 

@@ -2,17 +2,21 @@
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sits.control._actions import Limits, Order, Plan
 from sits.control._apply import apply_plan
 from sits.control._names import host_name
-from sits.control._plan import Limits, Order, Plan, Wanted, make_plan
+from sits.control._plan import make_plan
 from sits.control._settings import Settings
+from sits.control._table import Routes
+from sits.control._wanted import Release, UnitKey, Wanted
 from sits.control._world import World
 from sits.models import ModelFile
 from sits.spec import Unit, load_unit_json, revision_id
-from sits.wire import HostReady, Instance, InstanceReady, Load, Tier, UnitLoad
+from sits.wire import HostReady, Instance, InstanceReady, Load, Tier, UnitLoad, UnitRoute
 
 IDLE_S = 60.0
 DRAIN_S = 10.0
@@ -26,20 +30,40 @@ def make_unit(name: str = "chat", model: str = "small", **fields: Any) -> Unit:
     return load_unit_json(text, name).unit
 
 
+def make_release(
+    name: str = "chat",
+    model: str = "small",
+    *,
+    tenant: str = "default",
+    problem: str | None = None,
+    progress: str | None = None,
+    **fields: Any,
+) -> Release:
+    """Return a revision whose model is here, unless something is the matter."""
+    unit = make_unit(name, model, **fields)
+    here = not problem and not progress
+    file = ModelFile(Path(f"/models/{model}.gguf"), model, 1) if here else None
+    return Release(
+        tenant, name, revision_id(unit), unit, model=file, problem=problem, progress=progress
+    )
+
+
 def make_wanted(
     name: str = "chat",
     model: str = "small",
     *,
     tenant: str = "default",
     deleted: bool = False,
-    problem: str | None = None,
     **fields: Any,
 ) -> Wanted:
-    unit = make_unit(name, model, **fields)
-    file = None if problem else ModelFile(Path(f"/models/{model}.gguf"), model, 1)
-    return Wanted(
-        tenant, name, unit, revision_id(unit), 1.0, 2.0, file, problem=problem, deleted=deleted
-    )
+    """Return a unit whose newest revision takes traffic."""
+    release = make_release(name, model, tenant=tenant, **fields)
+    return Wanted(tenant, name, release, release, 1.0, 2.0, deleted)
+
+
+def update(former: Wanted, target: Release) -> Wanted:
+    """Return a unit of which a newer revision was deployed."""
+    return Wanted(former.tenant, former.name, target, former.serving, 1.0, 3.0)
 
 
 def make_settings(**changes: Any) -> Settings:
@@ -58,6 +82,12 @@ def host_of(model: str = "small") -> str:
     return host_name(f"/models/{model}.gguf")
 
 
+def routes_of(scene: "Scene", **settings: Any) -> tuple[UnitRoute, ...]:
+    """Return what gateways would be told of a scene's units."""
+    routes = Routes(scene.world, make_settings(**settings))
+    return tuple(routes.make(scene.wanted, scene.now_s).values())
+
+
 class Scene:
     """A world, what is wanted in it, and turns of the loop without the I/O."""
 
@@ -69,18 +99,33 @@ class Scene:
         self.now_s = 0.0
         self.due_s: float | None = None
         self.limits = Limits(
-            IDLE_S, DRAIN_S, START_S, LOAD_S, lambda unit: f"{unit}-{next(counter)}"
+            IDLE_S, DRAIN_S, START_S, LOAD_S, lambda unit, variant: f"{unit}-{next(counter)}"
         )
 
     def plan(self) -> Plan:
         return make_plan(self.world, self.wanted, self.limits, self.now_s)
 
     def turn(self) -> list[Order]:
-        """Plan, take the plan over, and return its orders."""
+        """Plan, take over what is to serve and the plan, and return its orders."""
         plan = self.plan()
+        for key in plan.promote:
+            self.promote(key)
+            plan = self.plan()
         apply_plan(self.world, plan, self.now_s)
         self.due_s = plan.due_s
         return plan.orders
+
+    def promote(self, key: UnitKey) -> None:
+        """Have a unit's newest revision take traffic."""
+        self.wanted = [
+            replace(unit, serving=unit.target) if unit.key == key else unit for unit in self.wanted
+        ]
+        self.world.promoted(key)
+
+    def serving(self, unit: str = "chat") -> str | None:
+        """Return the revision that takes a unit's traffic."""
+        (found,) = (item for item in self.wanted if item.name == unit)
+        return found.serving.revision if found.serving else None
 
     def turn_words(self) -> list[str]:
         """Like `turn`, in words: `StartInstance chat-1`."""

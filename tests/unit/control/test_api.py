@@ -9,12 +9,15 @@ import httpx2
 import pytest
 
 from sits.control import SystemClock
+from sits.control import _models as control_models
 from sits.control._api import make_app
+from sits.control._room import Room
 from sits.control._units import Units
 from sits.control._world import World
-from sits.models import ModelError, ModelFile
+from sits.models import ModelPin
 from sits.spec import ModelReference
 from sits.store import Store, open_store
+from sits.testing import FakeModels
 from tests.unit.control.builders import make_settings
 from tests.unit.store.faults import fill, make_room
 
@@ -24,12 +27,13 @@ CHAT = "name: chat\nmodel: builtin://small\n"
 YAML = {"content-type": "application/yaml"}
 
 
-def resolve(reference: ModelReference, *, home: Path) -> ModelFile:
-    if reference.name == "broken":
-        raise RuntimeError(f"a bug near {home}")
-    if reference.scheme != "builtin":
-        raise ModelError("not pulled by this version yet; use builtin://small")
-    return ModelFile(Path("/models/small.gguf"), "small", 1)
+class Models(FakeModels):
+    """Has a bug for one model."""
+
+    def pin(self, reference: ModelReference) -> ModelPin:
+        if reference.name == "broken":
+            raise RuntimeError("a bug")
+        return super().pin(reference)
 
 
 async def settle() -> None:
@@ -39,10 +43,11 @@ async def settle() -> None:
 @contextlib.asynccontextmanager
 async def api_over(tmp_path: Path) -> AsyncIterator[tuple[httpx2.AsyncClient, Store]]:
     store = open_store(tmp_path / "sits.db")
-    units = Units(
-        store, World(), SystemClock(), resolve, settings=make_settings(), wake=lambda: None
-    )
-    app = make_app(units, lambda tenant: {"asked_by": tenant}, settle)
+    clock = SystemClock()
+    models = control_models.Models(Models(), tmp_path, clock, lambda end: None)
+    units = Units(store, World(), clock, models, Room(), make_settings(), lambda: None)
+    (tmp_path / "logs").mkdir()
+    app = make_app(units, lambda tenant: {"asked_by": tenant}, settle, log_dir=tmp_path / "logs")
     transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
     async with httpx2.AsyncClient(
         transport=transport, base_url="http://control", headers={"x-sits-tenant": "default"}
@@ -151,7 +156,7 @@ async def test_tenants_do_not_see_each_others_units(api: httpx2.AsyncClient) -> 
             422,
             "invalid_unit",
             None,
-            "expected at most 262144",
+            "at most 262144",
         ),
         ("x" * (2 * 1024 * 1024 + 1), 413, "body_too_large", None, "send one unit"),
     ],
@@ -243,7 +248,17 @@ async def test_a_bug_is_answered_without_its_details(api: httpx2.AsyncClient) ->
 
 async def test_the_api_describes_itself(api: httpx2.AsyncClient) -> None:
     paths = (await api.get("/api/v1/openapi.json")).json()["paths"]
-    assert paths.keys() == {"/api/v1/units", "/api/v1/units/{name}", "/api/v1/status"}
+    unit = "/api/v1/units/{name}"
+    assert paths.keys() == {
+        "/api/v1/units",
+        unit,
+        f"{unit}/rollback",
+        f"{unit}/history",
+        f"{unit}/revisions/{{revision}}",
+        f"{unit}/events",
+        f"{unit}/logs",
+        "/api/v1/status",
+    }
     assert (await api.get("/api/v1/status")).json()["units"] == 0
 
 
@@ -272,3 +287,65 @@ async def test_the_status_is_asked_for_one_tenant(api: httpx2.AsyncClient) -> No
     await post(api, CHAT)
     other = (await api.get("/api/v1/status", headers={"x-sits-tenant": "other"})).json()
     assert (other["units"], other["asked_by"]) == (0, "other")
+
+
+async def test_a_rollback_wants_an_earlier_revision_again(api: httpx2.AsyncClient) -> None:
+    first = (await post(api, CHAT)).json()["revision"]
+    second = (await post(api, CHAT + "prompt: new\n")).json()["revision"]
+    answer = await api.post(f"/api/v1/units/chat/rollback?to={first[:5]}")
+    assert (answer.status_code, answer.json()["revision"]) == (200, first)
+    history = (await api.get("/api/v1/units/chat/history")).json()
+    assert (history["wanted"], history["serving"], history["routes"]) == (first, None, [])
+    assert {each["revision"] for each in history["revisions"]} == {first, second}
+    spec = (await api.get(f"/api/v1/units/chat/revisions/{second}")).json()
+    assert spec["prompt"] == {"template": "new"}
+
+
+async def test_a_rollback_to_nowhere_is_refused_with_where_to_look(
+    api: httpx2.AsyncClient,
+) -> None:
+    await post(api, CHAT)
+    answer = await api.post("/api/v1/units/chat/rollback?to=nope")
+    assert (answer.status_code, error(answer)["code"]) == (404, "revision_not_found")
+    assert "sits iu history chat" in error(answer)["message"]
+    missing = await api.post("/api/v1/units/other/rollback")
+    assert (missing.status_code, error(missing)["code"]) == (404, "unit_not_found")
+
+
+async def test_events_go_on_after_the_last_that_was_seen(api: httpx2.AsyncClient) -> None:
+    await post(api, CHAT)
+    events = (await api.get("/api/v1/units/chat/events")).json()["events"]
+    assert [event["reason"] for event in events] == ["Deployed"]
+    await api.delete("/api/v1/units/chat")
+    later = (await api.get(f"/api/v1/units/chat/events?after={events[-1]['seq']}")).json()
+    assert [event["reason"] for event in later["events"]] == ["Deleting"]
+    strange = await api.get("/api/v1/units/chat/events", headers={"x-sits-tenant": "other"})
+    assert strange.status_code == 404
+
+
+async def test_logs_are_a_units_own_and_go_on_from_a_cursor(
+    api: httpx2.AsyncClient, tmp_path: Path
+) -> None:
+    await post(api, CHAT)
+
+    def write(file: str, second: int, words: str) -> None:
+        with (tmp_path / "logs" / file).open("a") as log:
+            log.write(f"2026-01-01T00:00:{second:02d}.000Z INFO x y: {words}\n")
+
+    write("gateway.log", 2, "event=request tenant=default unit=chat status=200")
+    write("gateway.log", 3, "event=request tenant=other unit=chat status=200")
+    write("control.log", 1, "event=Started tenant=default unit=chat")
+    write("control.log", 4, "event=Started tenant=default unit=chat-2")
+    page = (await api.get("/api/v1/units/chat/logs")).json()
+    assert [line[17:19] for line in page["lines"]] == ["01", "02"]
+    write("control.log", 5, "event=Stopped tenant=default unit=chat")
+    query = {"cursor": page["cursor"]}
+    page = (await api.get("/api/v1/units/chat/logs", params=query)).json()
+    assert [line[17:19] for line in page["lines"]] == ["05"]
+    (tmp_path / "logs" / "control.log").write_text("")  # cut, since it grew long
+    write("control.log", 6, "event=Stopped tenant=default unit=chat")
+    query = {"cursor": page["cursor"]}
+    page = (await api.get("/api/v1/units/chat/logs", params=query)).json()
+    assert [line[17:19] for line in page["lines"]] == ["06"]
+    bad = await api.get("/api/v1/units/chat/logs", params={"cursor": "[1]"})
+    assert (bad.status_code, error(bad)["code"]) == (400, "invalid_request")

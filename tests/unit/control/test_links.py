@@ -1,11 +1,13 @@
 """The links of control, where a peer does not do its part."""
 
-from typing import Any
+from typing import Any, Self
 
 import anyio
 import pytest
 
-from sits.control import _links
+from sits.control import SystemClock, _links
+from sits.control._lifecycle import HostState
+from sits.control._world import TrackedHost, World
 
 pytestmark = pytest.mark.anyio
 
@@ -26,3 +28,39 @@ async def test_a_peer_that_takes_no_connection_is_tried_again(
     with anyio.fail_after(5.0):
         assert str(await _links._connect("/run/h.sock", None)) == "link"
     assert tries == ["/run/h.sock"] * 2
+
+
+class EndsAsItIsCancelled:
+    """A host's link that is at its end in the moment in which the node says that it is down."""
+
+    def __init__(self, links: _links.Links) -> None:
+        self._links = links
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        pass
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        self._links._scopes["h"].cancel()
+        raise StopAsyncIteration
+
+
+async def test_a_link_that_ends_after_its_host_is_no_loss_of_the_next_host_of_that_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    links = _links.Links(world, SystemClock(), lambda: None)
+
+    async def connect(_path: str, _types: Any) -> Any:
+        world.hosts["h"] = TrackedHost("h")  # asked for again already
+        return EndsAsItIsCancelled(links)
+
+    monkeypatch.setattr(_links, "connect", connect)
+    await links._run_host("h", "/run/h.sock")
+    assert world.hosts["h"].life.state is HostState.STARTING
+    assert world.host_failures == 0

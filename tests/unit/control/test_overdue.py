@@ -2,7 +2,6 @@
 
 from sits.control._lifecycle import HostState, State
 from sits.control._status import unit_status
-from sits.control._table import make_routes
 from sits.wire import OpenTemplate, StopInstance
 from tests.unit.control.builders import (
     DRAIN_S,
@@ -10,8 +9,8 @@ from tests.unit.control.builders import (
     START_S,
     Scene,
     host_of,
-    make_settings,
     make_wanted,
+    routes_of,
 )
 
 SMALL = host_of("small")
@@ -145,7 +144,7 @@ def test_a_host_that_is_stopped_for_a_hung_instance_is_off_the_table_first() -> 
     scene.turn()
     scene.now_s = 120.0
     assert scene.turn_words() == [f"StopHost {SMALL}"]
-    routes = make_routes(scene.world, scene.wanted, make_settings(), scene.now_s)
+    routes = routes_of(scene)
     assert [route.instances for route in routes] == [(), ()]
 
 

@@ -1,16 +1,24 @@
 """Objects in, orders out: hosts, templates, instances, with failures among them."""
 
+import json
+
 from sits.control._lifecycle import State
+from sits.control._names import Names, variant_of
+from sits.control._wanted import Release, Wanted
+from sits.spec import load_unit_json
 from sits.wire import (
+    HostKind,
     HostReady,
     Instance,
     InstanceReady,
     OpenTemplate,
+    RemoteEndpoint,
     StartHost,
+    StartInstance,
     StopInstance,
     Tier,
 )
-from tests.unit.control.builders import Scene, host_of, make_wanted
+from tests.unit.control.builders import Scene, host_of, make_release, make_wanted, routes_of, update
 
 SMALL, OTHER = host_of("small"), host_of("other")
 LOADED = HostReady()
@@ -170,7 +178,7 @@ def test_a_failed_start_waits_for_its_backoff_and_a_deploy_forgives_it() -> None
     assert scene.turn_words() == ["StartInstance chat-1"]
     scene.world.instance_gone("chat-1", "start_failed", "no memory", 0.0)
     assert scene.turn() == []
-    scene.world.forgive(("default", "chat"), SMALL)
+    scene.world.forgive(("default", "chat"), [SMALL])
     assert scene.turn_words() == ["StartInstance chat-2"]
 
 
@@ -189,14 +197,16 @@ def test_an_instance_that_was_asked_to_stop_is_no_failure() -> None:
 def test_a_revision_with_another_prompt_and_scale_touches_no_instance() -> None:
     scene = Scene(make_wanted())
     scene.serve()
-    scene.wanted = [make_wanted(prompt="new", scale={"max_instances": 5})]
+    newer = make_release(prompt="new", scale={"max_instances": 5})
+    scene.wanted = [update(scene.wanted[0], newer)]
     assert scene.turn() == []
+    assert scene.serving() == newer.revision
 
 
 def test_another_model_is_made_warm_while_the_old_one_serves() -> None:
     scene = Scene(make_wanted())
     scene.serve()
-    scene.wanted = [make_wanted(model="other")]
+    scene.wanted = [update(scene.wanted[0], make_release(model="other"))]
     assert scene.turn_words() == [f"StartHost {OTHER}"]
     assert scene.world.instances["chat-1"].life.state is State.READY
 
@@ -204,7 +214,8 @@ def test_another_model_is_made_warm_while_the_old_one_serves() -> None:
 def test_with_room_another_model_serves_before_the_old_one_stops() -> None:
     scene = Scene(make_wanted(scale={"max_instances": 2}))
     scene.serve()
-    scene.wanted = [make_wanted(model="other", scale={"max_instances": 2})]
+    newer = make_release(model="other", scale={"max_instances": 2})
+    scene.wanted = [update(scene.wanted[0], newer)]
     scene.warm("other")
     assert scene.turn_words() == ["StartInstance chat-2"]
     scene.come_up("chat-2", "other")
@@ -216,7 +227,7 @@ def test_with_room_another_model_serves_before_the_old_one_stops() -> None:
 def test_without_room_the_old_one_drains_once_the_new_template_is_warm() -> None:
     scene = Scene(make_wanted())
     scene.serve()
-    scene.wanted = [make_wanted(model="other")]
+    scene.wanted = [update(scene.wanted[0], make_release(model="other"))]
     scene.turn()
     scene.world.host_up(OTHER, scene.now_s)
     scene.world.host_ready(OTHER, LOADED)
@@ -232,7 +243,7 @@ def test_without_room_the_old_one_drains_once_the_new_template_is_warm() -> None
 def test_a_new_model_that_cannot_come_up_leaves_the_old_one_serving() -> None:
     scene = Scene(make_wanted())
     scene.serve()
-    scene.wanted = [make_wanted(model="other")]
+    scene.wanted = [update(scene.wanted[0], make_release(model="other"))]
     for attempt in range(6):
         scene.now_s = attempt * 100.0
         scene.turn()
@@ -240,12 +251,138 @@ def test_a_new_model_that_cannot_come_up_leaves_the_old_one_serving() -> None:
     assert scene.world.instances["chat-1"].life.state is State.READY
 
 
-def test_an_old_models_idle_instances_go_at_once() -> None:
+def test_an_old_models_idle_instances_go_once_the_new_template_is_warm() -> None:
     scene = Scene(make_wanted())
     scene.serve()
     scene.load()
-    scene.wanted = [make_wanted(model="other")]
-    assert scene.turn_words() == [f"StartHost {OTHER}", "StopInstance chat-1"]
+    scene.wanted = [update(scene.wanted[0], make_release(model="other"))]
+    assert scene.turn_words() == [f"StartHost {OTHER}"]
+    scene.warm("other")
+    assert scene.turn_words() == ["StopInstance chat-1"]
+    scene.world.instance_gone("chat-1", "stopped", "", 1.0)
+    assert scene.turn_words() == [f"StopHost {SMALL}"]
+
+
+def test_a_unit_at_zero_goes_over_to_another_model_when_its_template_is_warm() -> None:
+    scene = Scene(make_wanted())
+    scene.warm()
+    former, newer = scene.serving(), make_release(model="other")
+    scene.wanted = [update(scene.wanted[0], newer)]
+    scene.turn()
+    assert scene.serving() == former
+    scene.load(waiting=1)  # a request in between is the former revision's
+    assert scene.turn_words() == ["StartInstance chat-1"]
+    scene.load()
+    scene.warm("other")
+    scene.turn()
+    assert scene.serving() == newer.revision
+
+
+def test_a_new_model_takes_traffic_only_when_its_first_instance_is_up() -> None:
+    scene = Scene(make_wanted(scale={"max_instances": 2}))
+    scene.serve()
+    former = scene.serving()
+    newer = make_release(model="other", scale={"max_instances": 2})
+    scene.wanted = [update(scene.wanted[0], newer)]
+    scene.warm("other")
+    assert scene.turn_words() == ["StartInstance chat-2"]
+    assert scene.world.instances["chat-2"].is_canary
+    assert [route.instances[0].instance for route in routes_of(scene)] == ["chat-1"]
+    assert scene.serving() == former
+    scene.come_up("chat-2", "other")
+    scene.turn()
+    assert scene.serving() == newer.revision
+    assert [route.instances[0].instance for route in routes_of(scene)] == ["chat-2"]
+
+
+def test_a_first_instance_that_fails_is_tried_again_and_the_former_revision_scales_on() -> None:
+    scene = Scene(make_wanted(scale={"max_instances": 3}))
+    scene.serve()
+    newer = make_release(model="other", scale={"max_instances": 3})
+    scene.wanted = [update(scene.wanted[0], newer)]
+    scene.warm("other")
+    scene.turn()
+    scene.world.instance_gone("chat-2", "start_failed", "no memory", 0.0)
+    assert scene.turn() == []
+    assert scene.plan().due_s == 0.5
+    scene.load(running=5)  # more than one instance takes
+    assert scene.turn_words() == ["StartInstance chat-3"]
+    assert not scene.world.instances["chat-3"].is_canary
+    scene.now_s = 0.5
+    assert scene.turn_words() == ["StartInstance chat-4"]
+    assert scene.world.instances["chat-4"].is_canary
+
+
+def test_instances_never_pass_the_maximum_while_a_revision_takes_over() -> None:
+    scene = Scene(make_wanted(scale={"max_instances": 2}))
+    scene.serve()
+    scene.load(running=8)
+    assert scene.turn_words() == ["StartInstance chat-2"]
+    scene.come_up("chat-2")
+    newer = make_release(model="other", scale={"max_instances": 2})
+    scene.wanted = [update(scene.wanted[0], newer)]
+    for _ in range(20):
+        scene.warm("other")
+        scene.turn()
+        assert len(scene.world.instances) <= 2
+        for item in list(scene.world.instances.values()):
+            if item.life.state is State.STARTING:
+                scene.come_up(item.name, "other")
+            elif item.life.state is State.DRAINING:
+                scene.world.instance_gone(item.name, "stopped", "", 1.0)
+    assert {item.host for item in scene.world.instances.values()} == {OTHER}
+
+
+def test_what_was_rolled_back_before_it_took_traffic_leaves_nothing() -> None:
+    scene = Scene(make_wanted(scale={"max_instances": 2}))
+    scene.serve()
+    former = scene.wanted[0]
+    newer = make_release(model="other", scale={"max_instances": 2})
+    scene.wanted = [update(former, newer)]
+    scene.warm("other")
+    scene.turn()
+    scene.wanted = [former]
+    assert scene.turn_words() == ["StopInstance chat-2"]
+    scene.world.instance_gone("chat-2", "stopped", "", 1.0)
+    assert scene.turn_words() == [f"StopHost {OTHER}"]
+
+
+REMOTE = {
+    "model": "openai://far",
+    "engine": {"kind": "openai", "endpoints": [{"url": "https://a.example/v1", "secret": "k"}]},
+}
+
+
+def make_remote(url: str = "https://a.example/v1", name: str = "chat") -> Wanted:
+    text = {"name": name, **REMOTE}
+    text["engine"] = {"kind": "openai", "endpoints": [{"url": url, "secret": "k"}]}
+    unit = load_unit_json(json.dumps(text), "remote").unit
+    release = Release("default", name, url, unit)
+    return Wanted("default", name, release, release, 1.0, 2.0)
+
+
+def test_units_served_elsewhere_share_one_host_of_their_tenant_and_have_instances() -> None:
+    scene = Scene(make_remote(), make_remote(name="other"))
+    (order,) = scene.turn()
+    assert isinstance(order.message, StartHost)
+    assert (order.message.kind, order.message.tenant) == (HostKind.REMOTE, "default")
+    host = order.message.host
+    scene.world.host_up(host, 0.0)
+    scene.world.host_ready(host, LOADED)
+    scene.turn()
+    scene.world.template_ready(host, "default")
+    scene.load(waiting=1)
+    (order,) = scene.turn()
+    assert isinstance(order.message, StartInstance)
+    assert order.message.remotes == (RemoteEndpoint("https://a.example/v1", "far", "k"),)
+
+
+def test_other_endpoints_are_other_instances_on_the_same_host() -> None:
+    former, newer = make_remote().target, make_remote("https://b.example/v1").target
+    assert former.host == newer.host
+    assert not former.runs_as(newer)
+    assert Names(1)("chat", former.variant) != Names(1)("chat", newer.variant)
+    assert variant_of(Names(1)("chat", former.variant)) == former.variant
 
 
 def test_a_unit_whose_model_is_gone_needs_no_host() -> None:

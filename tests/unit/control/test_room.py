@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from sits.control._errors import PlatformFull
-from sits.control._room import MAX_TABLE_BYTES, check_room, fit_table, table_bytes
+from sits.control._room import MAX_TABLE_BYTES, Room, fit_table
 from sits.control._table import Publisher
 from sits.wire import (
     MAX_FRAME_BYTES,
@@ -38,11 +38,25 @@ def test_the_limit_leaves_as_much_again_for_what_the_platform_adds() -> None:
 
 
 def test_a_deploy_over_the_limit_is_refused_with_both_numbers() -> None:
-    after = make_table(MAX_TABLE_BYTES)
-    with pytest.raises(PlatformFull, match=f"{table_bytes(after)} bytes.*at most 8388608"):
-        check_room(make_table(10), after)
-    check_room(make_table(10), make_table(MAX_TABLE_BYTES - 1000))
-    check_room(make_table(MAX_TABLE_BYTES + 1), after)  # less than it was
+    room = Room()
+    room.update([make_route("u0", 10)], [])
+    room.set_keys(())
+    with pytest.raises(PlatformFull, match=r"83\d{5} bytes.*at most 8388608"):
+        room.check(make_route("u0", MAX_TABLE_BYTES))
+    room.check(make_route("u0", MAX_TABLE_BYTES - 1000))
+    with pytest.raises(PlatformFull):
+        room.check(make_route("u1", MAX_TABLE_BYTES - 200))
+    room.update([make_route("u0", MAX_TABLE_BYTES + 1)], [])
+    room.check(make_route("u0", MAX_TABLE_BYTES))  # less than it was
+    room.update([], [("t", "u0")])
+    assert room.taken_bytes == len(msgspec.msgpack.encode(()))
+
+
+def test_the_room_that_is_taken_is_what_a_table_has() -> None:
+    table, room = make_table(10, 2000, 300), Room()
+    room.update(table.units, [])
+    room.set_keys(table.keys)
+    assert room.taken_bytes == pytest.approx(len(msgspec.msgpack.encode(table)), abs=64)
 
 
 def test_a_table_that_fits_stays_as_it_is() -> None:

@@ -1,9 +1,10 @@
 """What people are told about a unit, and what gateways are."""
 
+from dataclasses import replace
+
 from sits.control._status import UnitPhase, UnitStatus, unit_status
-from sits.control._table import make_routes
 from sits.wire import HostReady, RoutedInstance, Tier
-from tests.unit.control.builders import Scene, host_of, make_settings, make_wanted
+from tests.unit.control.builders import Scene, host_of, make_release, make_wanted, routes_of, update
 
 SMALL = host_of("small")
 
@@ -38,7 +39,7 @@ def test_a_unit_goes_from_deploying_to_ready_to_serving() -> None:
 def test_a_deleted_unit_is_deleting_and_not_routed() -> None:
     scene = Scene(make_wanted(deleted=True))
     assert status(scene).phase is UnitPhase.DELETING
-    assert make_routes(scene.world, scene.wanted, make_settings(), 0.0) == ()
+    assert routes_of(scene) == ()
 
 
 def test_a_unit_without_its_model_has_failed_and_says_why() -> None:
@@ -80,10 +81,66 @@ def test_a_unit_that_still_serves_is_never_refused() -> None:
 def test_routes_carry_what_a_gateway_needs_and_only_ready_instances() -> None:
     scene = Scene(make_wanted(prompt={"system": "S", "template": "T"}))
     scene.serve()
-    (route,) = make_routes(scene.world, scene.wanted, make_settings(hold_s=7.0, queue_limit=3), 0.0)
+    (route,) = routes_of(scene, hold_s=7.0, queue_limit=3)
     assert route.instances == (RoutedInstance("chat-1", "/run/chat-1.sock", Tier.WARM, 4),)
     assert (route.system, route.template) == ("S", "T")
     assert (route.hold_s, route.queue_limit, route.created_s) == (7.0, 3, 1)
     scene.wanted = [make_wanted(deleted=True)]
     scene.turn()
-    assert make_routes(scene.world, scene.wanted, make_settings(), 0.0) == ()
+    assert routes_of(scene) == ()
+
+
+def conditions(scene: Scene) -> dict[str, tuple[str, str]]:
+    return {each.type: (each.status, each.reason) for each in status(scene).conditions}
+
+
+def test_conditions_tell_each_part_from_the_first_deploy_to_the_first_answer() -> None:
+    scene = Scene(make_wanted())
+    scene.wanted = [replace(scene.wanted[0], serving=None)]
+    assert conditions(scene) == {
+        "Ready": ("Unknown", "GettingReady"),
+        "ModelAvailable": ("True", "Here"),
+        "RolledOut": ("Unknown", "Progressing"),
+        "Active": ("False", "ScaledToZero"),
+        "ActedOn": ("True", "Whole"),
+    }
+    scene.serve()
+    assert conditions(scene) == {
+        "Ready": ("True", "Serving"),
+        "ModelAvailable": ("True", "Here"),
+        "RolledOut": ("True", "Complete"),
+        "Active": ("True", "Running"),
+        "ActedOn": ("True", "Whole"),
+    }
+
+
+def test_a_model_that_is_being_taken_in_says_how_far_it_is() -> None:
+    release = make_release(progress="downloading: 43 % of 91 MB")
+    scene = Scene(replace(make_wanted(), target=release, serving=None))
+    assert summary(scene) == ("Deploying", "PullingModel", "cold")
+    assert status(scene).message == "downloading: 43 % of 91 MB"
+    assert conditions(scene)["ModelAvailable"] == ("Unknown", "Pulling")
+    assert status(scene).refusal is None
+
+
+def test_while_a_newer_revision_gets_ready_the_former_serves_and_is_named() -> None:
+    scene = Scene(make_wanted(prompt="old"))
+    scene.serve()
+    former = scene.wanted[0].target.revision
+    scene.wanted = [update(scene.wanted[0], make_release(model="other", prompt="new"))]
+    assert summary(scene) == ("Updating", "LoadingModel", "hot")
+    assert status(scene).serving_revision == former
+    assert f"revision {former} serves until then" in status(scene).message
+    assert conditions(scene)["RolledOut"] == ("Unknown", "Progressing")
+    assert [route.template for route in routes_of(scene)] == ["old"]
+
+
+def test_a_newer_revision_whose_model_cannot_be_had_fails_and_the_former_serves() -> None:
+    scene = Scene(make_wanted())
+    scene.serve()
+    scene.wanted = [update(scene.wanted[0], make_release(model="other", problem="no such file"))]
+    assert summary(scene) == ("Updating", "RolloutFailed", "hot")
+    assert "no such file" in status(scene).message
+    assert status(scene).refusal is None
+    assert conditions(scene)["RolledOut"] == ("False", "Failed")
+    assert conditions(scene)["Ready"] == ("True", "Serving")

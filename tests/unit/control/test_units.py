@@ -1,30 +1,35 @@
-"""The store's units as the loop sees them: models that come back, records that cannot be read."""
+"""The store's units as the loop sees them: what is deployed, rolled back, or cannot be read."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sits.control._errors import RevisionNotFound, UnitNotFound
+from sits.control._models import Models
 from sits.control._plan import make_plan
+from sits.control._room import Room
 from sits.control._status import unit_status
-from sits.control._table import make_routes
+from sits.control._table import Routes
 from sits.control._units import Units
+from sits.control._wanted import Wanted
 from sits.control._world import World
-from sits.models import ModelError, ModelFile
-from sits.spec import ModelReference, load_unit
-from sits.store import Store, open_store
+from sits.models import ModelError
+from sits.spec import Loaded, load_unit
+from sits.store import RevisionRecord, Store, open_store
+from sits.testing import FakeModels
 from tests.unit.control.builders import Scene, make_settings
 
-CHAT = load_unit("name: chat\nmodel: builtin://small\n", "chat")
+pytestmark = pytest.mark.anyio
 
 
 class Machine:
-    """A clock that is set, and models' files that are there or not."""
+    """A clock that is set, and models."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
-        self.is_there = True
-        self.looked = 0
+        self.models = FakeModels()
 
     def monotonic_s(self) -> float:
         return self.now_s
@@ -34,12 +39,6 @@ class Machine:
 
     async def sleep_until(self, when_s: float) -> None:
         raise AssertionError(when_s)
-
-    def resolve(self, reference: ModelReference, *, home: Path) -> ModelFile:
-        self.looked += 1
-        if not self.is_there:
-            raise ModelError(f"model '{reference}' cannot be read; mount it ({home})")
-        return ModelFile(Path("/models/small.gguf"), "small", 1)
 
 
 @pytest.fixture
@@ -55,66 +54,173 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def make_units(store: Store, machine: Machine, world: World | None = None) -> Units:
+    models = Models(machine.models, Path("/home"), machine, lambda end: None)
     return Units(
         store,
         world or World(),
         machine,
-        machine.resolve,
-        settings=make_settings(),
-        wake=lambda: None,
+        models,
+        Room(),
+        make_settings(),
+        lambda: None,
     )
 
 
-def due_s(units: Units, machine: Machine) -> float | None:
-    scene = Scene()
-    return make_plan(scene.world, units.wanted(), scene.limits, machine.now_s).due_s
+def chat(prompt: str = "one", model: str = "small", name: str = "chat") -> Loaded:
+    return load_unit(f"name: {name}\nmodel: builtin://{model}\nprompt: {prompt}\n", name)
 
 
-def test_a_model_that_was_away_at_the_start_is_found_when_it_is_back(
-    store: Store, machine: Machine
-) -> None:
-    make_units(store, machine).deploy("t", CHAT)
-    machine.is_there = False
-    units = make_units(store, machine)
-    assert "mount it" in (units.wanted()[0].problem or "")
-    for pause_s in (0.5, 1.0, 2.0, 4.0, 30.0, 30.0):
-        assert due_s(units, machine) == machine.now_s + pause_s
-        looked = machine.looked
-        machine.now_s += pause_s - 0.1
-        assert not units.wanted()[0].model
-        assert machine.looked == looked
-        machine.now_s += 0.1
-        assert not units.wanted()[0].model
-        assert machine.looked == looked + 1
-    machine.is_there = True
-    machine.now_s += 30.0
-    (unit,) = units.wanted()
-    assert (unit.host is not None, unit.problem, unit.retry_at_s) == (True, None, None)
+CHAT = chat()
 
 
-def test_a_deploy_of_what_was_missing_finds_it_at_once(store: Store, machine: Machine) -> None:
-    make_units(store, machine).deploy("t", CHAT)
-    machine.is_there = False
-    units = make_units(store, machine)
-    units.wanted()
-    machine.is_there = True
-    assert units.deploy("t", CHAT).unit.problem is None
+def all_of(units: Units) -> list[Wanted]:
+    return list(units.catalog.wanted())
 
 
-def test_a_change_of_another_unit_does_not_count_as_looking_again(
+async def serve(units: Units, loaded: Loaded) -> str:
+    """Deploy a unit and have it take traffic; return its revision."""
+    deployed = await units.deploy("t", loaded)
+    units.promote([deployed.unit.key])
+    return deployed.unit.target.revision
+
+
+async def test_a_revision_is_bound_to_what_its_model_was_when_it_was_deployed(
     store: Store, machine: Machine
 ) -> None:
     units = make_units(store, machine)
-    units.deploy("t", CHAT)
-    units.deploy("t", load_unit("name: other\nmodel: builtin://small\n", "other"))
-    machine.is_there = False
+    first = (await units.deploy("t", CHAT)).unit
+    assert first.target.pin is not None
+    assert first.target.pin.digest in machine.models.kept
+    moved = replace(first.target.pin, digest="sha256:" + "0" * 64)
+    machine.models.pin = lambda reference: moved  # type: ignore[method-assign]
+    second = (await units.deploy("t", CHAT)).unit
+    assert second.target.revision != first.target.revision
+    assert machine.models.kept == {first.target.pin.digest, moved.digest}
+
+
+async def test_models_of_deleted_units_are_not_kept(store: Store, machine: Machine) -> None:
     units = make_units(store, machine)
-    before, looked = due_s(units, machine), machine.looked
-    for name in ("chat", "other"):
-        units.delete("t", name)
-        units.wanted()
-    assert (machine.looked, before) == (looked, machine.now_s + 0.5)
-    assert due_s(units, machine) is None  # what is being deleted is not looked for
+    await units.deploy("t", CHAT)
+    units.delete("t", "chat")
+    units.purge([("t", "chat")])
+    assert all_of(units) == []
+    assert machine.models.kept == frozenset()
+
+
+async def test_a_model_that_cannot_be_run_refuses_the_deploy_and_keeps_nothing(
+    store: Store, machine: Machine
+) -> None:
+    machine.models.missing.add("small")
+    units = make_units(store, machine)
+    with pytest.raises(ModelError, match="use builtin://small"):
+        await units.deploy("t", CHAT)
+    assert store.units() == ()
+
+
+async def test_a_dry_run_says_what_would_be_and_changes_nothing(
+    store: Store, machine: Machine
+) -> None:
+    units = make_units(store, machine)
+    planned = await units.deploy("t", CHAT, dry_run=True)
+    assert (planned.created, store.units(), machine.models.kept) == (True, (), frozenset())
+    assert machine.models.pulled == []
+    real = await units.deploy("t", CHAT)
+    assert real.unit.target.revision == planned.unit.target.revision
+    assert not (await units.deploy("t", CHAT, dry_run=True)).created
+
+
+async def test_units_of_an_older_version_are_bound_to_their_models_when_it_is_known(
+    store: Store, machine: Machine
+) -> None:
+    deployed = await make_units(store, machine).deploy("t", CHAT)
+    text = store.units()[0].wanted.spec_json
+    store.put_unit("t", "chat", RevisionRecord("old", text, 1.0), now_s=2.0)
+    machine.models.missing.add(None)
+    units = make_units(store, machine)
+    (unit,) = all_of(units)
+    assert unit.target.progress == "its model is being looked up"
+    assert not await units.catalog.pin_all()
+    (unit,) = all_of(units)
+    assert "use builtin://small" in (unit.target.problem or "")
+    machine.models.missing.clear()
+    assert await units.catalog.pin_all()
+    (unit,) = all_of(units)
+    assert unit.target.pin == deployed.unit.target.pin
+    assert unit.target.host is not None
+
+
+async def test_a_rollback_goes_to_what_served_before(store: Store, machine: Machine) -> None:
+    units = make_units(store, machine)
+    first, second = await serve(units, CHAT), await serve(units, chat("two"))
+    unit = units.rollback("t", "chat", None)
+    assert (unit.target.revision, unit.current.revision) == (first, second)
+    units.promote([unit.key])
+    routes, revisions = units.history(unit)
+    assert [(route.revision, route.cause) for route in routes] == [
+        (first, "deploy"),
+        (second, "deploy"),
+        (first, "rollback"),
+    ]
+    assert {each.revision for each in revisions} == {first, second}
+    again = units.rollback("t", "chat", None)
+    assert again.target.revision == second
+
+
+async def test_a_rollback_while_a_revision_rolls_out_goes_to_the_one_that_serves(
+    store: Store, machine: Machine
+) -> None:
+    units = make_units(store, machine)
+    first = await serve(units, CHAT)
+    await units.deploy("t", chat("two"))
+    unit = units.rollback("t", "chat", None)
+    assert unit.target.revision == first
+    assert not unit.is_rolling
+
+
+async def test_a_rollback_to_a_head_of_a_revision_needs_that_to_be_one(
+    store: Store, machine: Machine
+) -> None:
+    units = make_units(store, machine)
+    first = await serve(units, CHAT)
+    await serve(units, chat("two"))
+    assert units.rollback("t", "chat", first[:6]).target.revision == first
+    with pytest.raises(RevisionNotFound, match="no such revision"):
+        units.rollback("t", "chat", "zzz")
+    with pytest.raises(RevisionNotFound, match="2 revisions begin so"):
+        units.rollback("t", "chat", "")
+    with pytest.raises(UnitNotFound):
+        units.rollback("other", "chat", None)
+
+
+async def test_there_is_nothing_to_roll_back_to_at_first(store: Store, machine: Machine) -> None:
+    units = make_units(store, machine)
+    await serve(units, CHAT)
+    with pytest.raises(RevisionNotFound, match="served no other revision"):
+        units.rollback("t", "chat", None)
+
+
+async def test_what_was_done_is_told_in_order(store: Store, machine: Machine) -> None:
+    units = make_units(store, machine)
+    await serve(units, CHAT)
+    await serve(units, chat("two"))
+    units.rollback("t", "chat", None)
+    units.delete("t", "chat")
+    units.delete("t", "chat")
+    units.purge([("t", "chat")])
+    reasons = [event.reason for event in units.events("t", "chat", 0)]
+    assert reasons == [
+        "Deployed",
+        "RolledOut",
+        "Deployed",
+        "RolledOut",
+        "RolledBack",
+        "Deleting",
+        "Deleted",
+    ]
+    with pytest.raises(UnitNotFound):
+        units.events("t", "never-there", 0)
+    with pytest.raises(UnitNotFound):
+        units.events("other", "chat", 0)
 
 
 @pytest.mark.parametrize(
@@ -127,36 +233,34 @@ def test_a_change_of_another_unit_does_not_count_as_looking_again(
         "[" * 100_000,
     ],
 )
-def test_a_record_that_cannot_be_read_is_its_units_problem_alone(
+async def test_a_record_that_cannot_be_read_is_its_units_problem_alone(
     store: Store, machine: Machine, text: str
 ) -> None:
     units, world = make_units(store, machine), World()
-    units.deploy("t", load_unit("name: other\nmodel: builtin://small\n", "other"))
-    store.put_unit("t", "chat", revision="r", spec_json=text, now_s=1.0)
+    await units.deploy("t", chat(name="other"))
+    store.put_unit("t", "chat", RevisionRecord("r", text, 1.0), now_s=1.0)
     units = make_units(store, machine, world)
-    chat, other = units.wanted()
-    assert (other.problem, chat.host) == (None, None)
-    status = unit_status(world, chat, machine.now_s)
+    broken, other = all_of(units)
+    assert (other.target.problem, broken.host) == (None, None)
+    status = unit_status(world, broken, machine.now_s)
     assert (status.phase, status.reason) == ("Failed", "Unreadable")
     assert "deploy it again, or delete it" in status.message
-    assert [route.refusal for route in make_routes(world, (chat, other), make_settings(), 0.0)] == [
-        status.message,
-        None,
-    ]
-    shown = units.describe(chat)
+    routes = Routes(world, make_settings()).make((broken, other), 0.0)
+    assert [route.refusal for route in routes.values()] == [status.message, None]
+    shown = units.describe(broken)
     assert (shown["name"], shown["spec"]["model"]) == ("chat", "unknown")
     assert units.delete("t", "chat").deleted
-    plan = make_plan(world, units.wanted(), Scene().limits, machine.now_s)
+    plan = make_plan(world, all_of(units), Scene().limits, machine.now_s)
     assert plan.purge == [("t", "chat")]
 
 
-def test_a_deploy_mends_a_record_of_the_same_revision_that_was_damaged(
+async def test_a_deploy_mends_a_record_of_the_same_revision_that_was_damaged(
     store: Store, machine: Machine
 ) -> None:
     units = make_units(store, machine)
-    revision = units.deploy("t", CHAT).unit.revision
-    store.put_unit("t", "chat", revision=revision, spec_json="{", now_s=1.0)
+    revision = (await units.deploy("t", CHAT)).unit.target.revision
+    store.put_unit("t", "chat", RevisionRecord(revision, "{", 1.0), now_s=1.0)
     units = make_units(store, machine)
-    assert units.wanted()[0].problem
-    deployed = units.deploy("t", CHAT).unit
+    assert all_of(units)[0].target.problem
+    deployed = (await units.deploy("t", CHAT)).unit.target
     assert (deployed.problem, deployed.revision) == (None, revision)

@@ -16,6 +16,8 @@ from sits.gateway._settings import Settings
 from sits.wire import (
     Cancel,
     Channel,
+    Embed,
+    Embedded,
     Emitted,
     Failed,
     Finished,
@@ -82,10 +84,16 @@ async def eventually(check: Callable[[], Awaitable[bool]]) -> None:
 class Say:
     """How a script answers one request."""
 
-    def __init__(self, channel: Channel[ToWorker], request: Generate) -> None:
+    def __init__(self, channel: Channel[ToWorker], request: Generate | Embed) -> None:
         self.request = request
         self.seq = 0
         self._channel = channel
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Of a request for text."""
+        assert isinstance(self.request, Generate)
+        return self.request.max_tokens
 
     async def __call__(self, text: str, tokens: tuple[int, ...] = (1,)) -> None:
         await self.emit(Piece(self.seq, text, tokens, Stage.DECODE, 10))
@@ -96,6 +104,10 @@ class Say:
 
     async def finish(self, reason: FinishReason = FinishReason.STOP) -> None:
         await self._channel.send(Finished(self.request.request_id, reason, USAGE))
+
+    async def vectors(self, *vectors: bytes) -> None:
+        usage = Usage(prompt_tokens=5, completion_tokens=0)
+        await self._channel.send(Embedded(self.request.request_id, vectors, usage))
 
     async def fail(self, code: str, message: str = "as the script says") -> None:
         await self._channel.send(Failed(self.request.request_id, code, message))
@@ -122,7 +134,7 @@ class FakeWorker:
 
     def __init__(self, path: Path, script: Script, **changes: Any) -> None:
         self.script = script
-        self.requests: list[Generate] = []
+        self.orders: list[Generate | Embed] = []
         self.cancelled: list[str] = []
         self.changed = anyio.Event()
         self.routed = RoutedInstance(
@@ -136,6 +148,16 @@ class FakeWorker:
         )
         self._running: dict[str, anyio.CancelScope] = {}
         self._channels: list[Channel[ToWorker]] = []
+
+    @property
+    def requests(self) -> list[Generate]:
+        """Those for text."""
+        return [order for order in self.orders if isinstance(order, Generate)]
+
+    @property
+    def embeds(self) -> list[Embed]:
+        """Those for vectors."""
+        return [order for order in self.orders if isinstance(order, Embed)]
 
     async def run(self, *, task_status: Any = anyio.TASK_STATUS_IGNORED) -> None:
         await serve(self.routed.endpoint, ToWorker, self._handle, task_status=task_status)
@@ -162,12 +184,12 @@ class FakeWorker:
                     if scope := self._running.get(message.request_id):
                         scope.cancel()
                 else:
-                    self.requests.append(message)
+                    self.orders.append(message)
                     group.start_soon(self._answer, channel, message)
                 self.changed.set()
             group.cancel_scope.cancel()
 
-    async def _answer(self, channel: Channel[ToWorker], request: Generate) -> None:
+    async def _answer(self, channel: Channel[ToWorker], request: Generate | Embed) -> None:
         with anyio.CancelScope() as scope:
             self._running[request.request_id] = scope
             await self.script(Say(channel, request))

@@ -107,7 +107,7 @@ async def test_the_place_goes_to_the_next_who_waits(tmp_path: Path) -> None:
     order: list[str] = []
 
     async def script(say: Say) -> None:
-        if say.request.max_tokens == 1:
+        if say.max_tokens == 1:
             await hangs(say)
         await say("b")
         await say.finish()

@@ -5,7 +5,8 @@ import hashlib
 from sits.spec import canonical_json, load_unit, revision_id, unit_from_json
 
 MINIMAL = (
-    '{"labels":{},"model":"builtin://x","name":"a","scale":{"max_instances":1,"min_instances":0}}'
+    '{"engine":{"kind":"llamacpp"},"model":"builtin://x","name":"a",'
+    '"scale":{"max_instances":1,"min_instances":0}}'
 )
 
 
@@ -34,3 +35,17 @@ def test_another_prompt_is_another_revision() -> None:
 def test_a_unit_comes_back_from_its_canonical_json() -> None:
     unit = load_unit("name: a\nmodel: builtin://x\nprompt: {system: ü}\n", "1").unit
     assert unit_from_json(canonical_json(unit)) == unit
+
+
+def test_a_unit_that_an_older_version_stored_still_loads() -> None:
+    stored = (
+        '{"labels":{},"model":"builtin://x","name":"a","prompt":{"template":"hi"},'
+        '"scale":{"max_instances":1,"min_instances":0}}'
+    )
+    assert unit_from_json(stored) == load_unit("name: a\nmodel: builtin://x\nprompt: hi", "1").unit
+
+
+def test_fields_that_are_not_used_make_no_difference_to_a_revision() -> None:
+    bare = load_unit("name: a\nmodel: builtin://x\n", "1").unit
+    said = load_unit("name: a\nmodel: builtin://x\nlora: []\nslo: {}\nlabels: {}\n", "2").unit
+    assert revision_id(bare) == revision_id(said)

@@ -1,10 +1,18 @@
 """Units read from text: what loads, and what people are told about the rest."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from sits.spec import MAX_UNIT_BYTES, SpecError, load_unit, load_unit_json
+from sits.spec import (
+    MAX_UNIT_BYTES,
+    Loaded,
+    SpecError,
+    load_unit,
+    load_unit_bytes,
+    load_unit_json,
+)
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 MINIMAL = "name: a\nmodel: builtin://x\n"
@@ -22,7 +30,7 @@ def test_fields_whose_part_is_not_built_are_kept_and_said_to_wait() -> None:
     adapter = load_unit((EXAMPLES / "bert-finetune-adapter.yaml").read_text(), "a.yaml")
     trainer = load_unit((EXAMPLES / "bert-finetune-trainer.yaml").read_text(), "t.yaml")
     assert adapter.unit.adapter == "dataflow://clickstream-preprocessor@v3"
-    assert adapter.unit.scale.trigger == "latency_p95 > 800ms || gpu_util > 85%"
+    assert str(adapter.unit.scale.trigger) == "latency_p95 > 800ms || gpu_util > 85%"
     assert trainer.unit.trainer == "torch.distributed.ddp"
     assert [note.partition(":")[0] for note in adapter.notes] == ["adapter", "scale.trigger"]
     assert [note.partition(":")[0] for note in trainer.notes] == ["trainer", "scale.trigger"]
@@ -133,7 +141,7 @@ def test_a_prompt_may_be_its_template_alone() -> None:
         (MINIMAL + "scale:\n  labels: {}\n", 4, "scale.labels", "it belongs at the top"),
         ("name: a\n---\nname: b\n", 2, "", "more than one document"),
         ("name: [\n", 2, "", "is not YAML"),
-        ("name: \x00\n", None, "", "is not YAML"),
+        ("name: \x00\n", 1, "", "has the character U+0000"),
     ],
 )
 def test_what_is_wrong_is_said_with_line_field_and_what_was_expected(
@@ -150,9 +158,44 @@ def test_what_is_wrong_is_said_with_line_field_and_what_was_expected(
     assert str(caught.value).startswith("unit.yaml:" if line is None else f"unit.yaml:{line}: ")
 
 
-def test_a_file_over_256_kibibytes_is_refused() -> None:
-    with pytest.raises(SpecError, match="at most 262144"):
-        load_unit(MINIMAL + "#" + "x" * MAX_UNIT_BYTES, "big.yaml")
+@pytest.mark.parametrize("load", [load_unit, load_unit_json])
+def test_a_text_over_256_kibibytes_is_refused(load: Callable[[str, str], Loaded]) -> None:
+    with pytest.raises(SpecError, match="larger than 262144 bytes; expected"):
+        load(MINIMAL + "#" + "x" * MAX_UNIT_BYTES, "big.yaml")
+
+
+def test_the_beginning_of_a_file_is_enough_to_refuse_a_large_one() -> None:
+    """A reader that stops after one byte too many may have cut a character in two."""
+    data = (MINIMAL + "#" + "\u00e4" * MAX_UNIT_BYTES).encode()[: MAX_UNIT_BYTES + 1]
+    with pytest.raises(SpecError, match="larger than 262144 bytes"):
+        load_unit_bytes(data, "big.yaml")
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (MINIMAL.encode("utf-16"), "is UTF-16; expected UTF-8"),
+        (b"name: a\nmodel: \xff\n", "a.yaml:2: has a byte that is no UTF-8 (0xff)"),
+        (b"", "is empty"),
+    ],
+)
+def test_bytes_that_are_no_text_are_refused(data: bytes, words: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_unit_bytes(data, "a.yaml")
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_bytes_load_as_text_with_a_byte_order_mark_or_without(mark: bytes) -> None:
+    assert load_unit_bytes(mark + MINIMAL.encode(), "a.yaml") == load_unit(MINIMAL, "a.yaml")
+
+
+@pytest.mark.parametrize("load", [load_unit, load_unit_json])
+def test_more_values_than_any_unit_has_are_refused(load: Callable[[str, str], Loaded]) -> None:
+    labels = ",".join(f'"k{number}": "v"' for number in range(2000))
+    text = f'{{"name": "a", "model": "builtin://x", "labels": {{{labels}}}}}'
+    with pytest.raises(SpecError, match="more than 2000 values"):
+        load(text, "a.yaml")
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "a: " + "{b: " * 100])

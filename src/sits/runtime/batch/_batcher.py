@@ -11,23 +11,13 @@ from collections.abc import Callable
 
 from sits._errors import SitsError
 from sits.runtime.batch._prompt import prompt_tokens
+from sits.runtime.batch._refused import RequestRefused
 from sits.runtime.batch._request import RunningRequest
 from sits.runtime.engine import Engine, EngineError, Feed, Model
 from sits.sandbox import Limits
-from sits.wire import Emitted, Failed, Finished, FinishReason, FromWorker, Generate
+from sits.wire import Embed, Emitted, Failed, Finished, FinishReason, FromWorker, Generate
 
 _DEFAULT_LIMITS = Limits()
-
-
-class RequestRefused(SitsError):
-    """A request that was not admitted. `reason` is the wire's stable code for it."""
-
-    code = "request_refused"
-
-    def __init__(self, reason: str, message: str, *, retryable: bool = False) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.may_retry = retryable
 
 
 class Batcher:
@@ -67,13 +57,18 @@ class Batcher:
         """The ids of all requests here, queued or running."""
         return frozenset(self._running) | {r.request.request_id for r in self._queue}
 
-    def submit(self, request: Generate) -> None:
+    def submit(self, request: Generate | Embed) -> None:
         """Take a request in.
 
         Raises:
-            RequestRefused: its prompt cannot be rendered or is too long, its id is in use, or
-                too many wait already. Nothing of it is kept.
+            RequestRefused: it wants vectors, its prompt cannot be rendered or is too long, its
+                id is in use, or too many wait already. Nothing of it is kept.
         """
+        if isinstance(request, Embed):
+            raise RequestRefused(
+                "wrong_endpoint",
+                "this unit's model generates text and makes no vectors; call /v1/chat/completions",
+            )
         if request.request_id in self.request_ids:
             raise RequestRefused(
                 "duplicate_request", f"request id {request.request_id!r} is in use; choose another"

@@ -60,7 +60,7 @@ def prompt_tokens(
         SandboxError: the unit's or the model's template fails on this input.
     """
     info = model.info
-    said = _messages(prompt, limits)
+    said = prompt_messages(prompt, limits)
     _refuse_if_hopeless(info, said, context_tokens)
     messages, quoted = _quote(said, info.control_texts)
     text = render_chat(
@@ -96,7 +96,14 @@ def compile_template(model: Model) -> None:
         prompt_tokens(model, ChatPrompt((Message("user", ""),)), context_tokens=1 << 20)
 
 
-def _messages(prompt: ChatPrompt | TemplatePrompt, limits: Limits) -> tuple[Message, ...]:
+def prompt_messages(
+    prompt: ChatPrompt | TemplatePrompt, limits: Limits = _DEFAULT_LIMITS
+) -> tuple[Message, ...]:
+    """Return a prompt's conversation, with a unit's template rendered.
+
+    Raises:
+        SandboxError: the unit's template fails on these inputs.
+    """
     if isinstance(prompt, ChatPrompt):
         return prompt.messages
     asked = Message("user", render_prompt(prompt.template, prompt.inputs, limits=limits))

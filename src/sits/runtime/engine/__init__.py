@@ -1,21 +1,27 @@
 """One small interface to a model, and the engines behind it.
 
 `Model` is what is loaded once for each model file: tokenizer, templates, weights. `Engine` is
-one KV pool on it: sequences are opened, fed in batches, sampled, closed. A fork of a process
-that holds both is a running instance. Every call is validated here before it reaches native
-code, where a failed assertion would end the process.
+one KV pool on it: sequences are opened, fed in batches, sampled, closed. `EmbeddingEngine` is
+for models that make vectors (`ModelInfo.kind` says which): batches of inputs in, one vector each
+out, nothing kept. A fork of a process that holds both is a running instance. Every call is
+validated here before it reaches native code, where a failed assertion would end the process.
 
 `load_model` finds an engine by the name of its factory, `package.module:function`, so that the
 fake of `sits.testing` and engines of other packages need no change here.
 """
 
+from sits.runtime.engine._inputs import check_inputs
 from sits.runtime.engine._interface import (
+    EmbeddingEngine,
+    EmbeddingInfo,
+    EmbeddingShape,
     Engine,
     EngineError,
     Feed,
     Model,
     ModelInfo,
     ModelLoadError,
+    Pooling,
     PoolShape,
 )
 from sits.runtime.engine._load import LLAMACPP, load_model
@@ -23,6 +29,9 @@ from sits.runtime.engine._pool import SequenceTable
 
 __all__ = [
     "LLAMACPP",
+    "EmbeddingEngine",
+    "EmbeddingInfo",
+    "EmbeddingShape",
     "Engine",
     "EngineError",
     "Feed",
@@ -30,6 +39,8 @@ __all__ = [
     "ModelInfo",
     "ModelLoadError",
     "PoolShape",
+    "Pooling",
     "SequenceTable",
+    "check_inputs",
     "load_model",
 ]

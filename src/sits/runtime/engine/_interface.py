@@ -9,10 +9,11 @@ Error tree::
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from sits._errors import SitsError
-from sits.wire import Sampling
+from sits.wire import Sampling, UnitKind
 
 
 class EngineError(SitsError):
@@ -26,6 +27,27 @@ class ModelLoadError(EngineError):
 
     code = "model_load_failed"
     http_status = 422
+
+
+class Pooling(StrEnum):
+    """How the vectors of an input's tokens become one."""
+
+    MEAN = "mean"
+    CLS = "cls"
+    LAST = "last"
+
+
+@dataclass(frozen=True)
+class EmbeddingInfo:
+    """What an embedding model says of itself.
+
+    Attributes:
+        dimensions: of each vector.
+        pooling: as its file says.
+    """
+
+    dimensions: int
+    pooling: Pooling
 
 
 @dataclass(frozen=True)
@@ -42,6 +64,7 @@ class ModelInfo:
             included: a text of n bytes has at least n / longest_token_bytes tokens.
         control_texts: texts that tokenize to control tokens when these are parsed; in a
             user's own words they must stay plain text.
+        embedding: what an embedding model has beside this; None: the model generates text.
     """
 
     trained_context_tokens: int
@@ -52,6 +75,12 @@ class ModelInfo:
     eos_text: str
     longest_token_bytes: int
     control_texts: tuple[str, ...]
+    embedding: EmbeddingInfo | None = None
+
+    @property
+    def kind(self) -> UnitKind:
+        """What the model makes of a request."""
+        return UnitKind.CHAT if self.embedding is None else UnitKind.EMBEDDING
 
 
 @dataclass(frozen=True)
@@ -88,6 +117,35 @@ class PoolShape:
             )
 
 
+@dataclass(frozen=True)
+class EmbeddingShape:
+    """What an embedding engine takes at once.
+
+    An input's tokens all look at each other, so an input goes into one step whole.
+
+    Attributes:
+        inputs: the most inputs in one step.
+        input_tokens: the longest input, with the tokens that the model adds to it.
+        batch_tokens: the most tokens in one step; at least one longest input.
+    """
+
+    inputs: int = 64
+    input_tokens: int = 512
+    batch_tokens: int = 512
+
+    def __post_init__(self) -> None:
+        for name, low, high in (
+            ("inputs", 1, 256),
+            ("input_tokens", 1, 1 << 17),
+            ("batch_tokens", self.input_tokens, 1 << 17),
+        ):
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise EngineError(
+                    f"embedding shape: {name} is {value}; give a number from {low} to {high}"
+                )
+
+
 class Feed(NamedTuple):
     """The next tokens of one sequence, in one step.
 
@@ -110,12 +168,14 @@ class Model(Protocol):
     @property
     def info(self) -> ModelInfo: ...
 
-    def tokenize(self, text: str, *, parse_special: bool) -> list[int]:
-        """Return the tokens of `text`; nothing is put before or after them.
+    def tokenize(self, text: str, *, parse_special: bool, add_special: bool = False) -> list[int]:
+        """Return the tokens of `text`.
 
         Args:
             text: any text, also the empty one.
             parse_special: whether the text of a control token becomes that token.
+            add_special: put those before and after it that the model's tokenizer does
+                (beginning, end, class, separator).
         """
         ...
 
@@ -136,6 +196,14 @@ class Model(Protocol):
 
         Raises:
             EngineError: the pool cannot be had.
+        """
+        ...
+
+    def make_embedding_engine(self, shape: EmbeddingShape) -> "EmbeddingEngine":
+        """Take what the embedding of one batch needs.
+
+        Raises:
+            EngineError: the model is no embedding model, or the memory cannot be had.
         """
         ...
 
@@ -177,4 +245,32 @@ class Engine(Protocol):
 
     def shutdown(self) -> None:
         """Give the pool back. Idempotent."""
+        ...
+
+
+class EmbeddingEngine(Protocol):
+    """Turns token ids into vectors. Keeps nothing between two calls. Not for two threads."""
+
+    @property
+    def shape(self) -> EmbeddingShape: ...
+
+    def embed(self, inputs: Sequence[Sequence[int]]) -> list[bytes]:
+        """Run one batch.
+
+        Args:
+            inputs: token ids of each input, with those that the model's tokenizer adds; (n,)
+                with 1 <= n <= `input_tokens`.
+
+        Returns:
+            One vector for each input, in order: (dimensions,) float32, little-endian, of
+            length 1.
+
+        Raises:
+            EngineError: the inputs are no valid batch (then nothing was done), or the engine
+                failed.
+        """
+        ...
+
+    def shutdown(self) -> None:
+        """Give the memory back. Idempotent."""
         ...

@@ -14,45 +14,28 @@ share one sampler policy of (min-p, top-p, temperature, seeded draw), greedy at 
 
 import ctypes
 import os
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 from sits.runtime.engine._interface import (
+    EmbeddingInfo,
+    EmbeddingShape,
     EngineError,
     Feed,
     ModelInfo,
     ModelLoadError,
     PoolShape,
 )
+from sits.runtime.engine._llama_embedding import LlamaEmbeddingEngine, read_embedding_info
+from sits.runtime.engine._llama_native import (
+    THREADS,
+    forget_log,
+    last_words,
+    native,
+    start_library,
+)
 from sits.runtime.engine._pool import SequenceTable
 from sits.wire import Sampling
-
-try:
-    import llama_cpp.llama_cpp as native
-except ImportError as error:
-    raise EngineError(
-        "the llama.cpp engine is not installed; run `make` in a checkout, or "
-        "`pip install 'sits[llamacpp]'` with GGML_OPENMP=OFF in CMAKE_ARGS"
-    ) from error
-
-_THREADS = 1
-_WARNING = 3
-_ERROR = 4
-_log_tail: deque[str] = deque(maxlen=8)
-
-
-def _keep_log_line(level: int, text: bytes, _user_data: Any) -> None:
-    if level in (_WARNING, _ERROR) and text:
-        _log_tail.append(text.decode("utf-8", "replace").strip())
-
-
-# A module's name, so that it lives as long as the native code that calls it.
-_on_log = native.llama_log_callback(_keep_log_line)
-
-
-def _last_words() -> str:
-    return "; ".join(line for line in _log_tail if line) or "it gave no reason"
 
 
 def load(path: str) -> "LlamaModel":
@@ -64,26 +47,30 @@ class LlamaModel:
     """A GGUF file with its weights mapped, and its tokenizer."""
 
     def __init__(self, path: str) -> None:
-        native.llama_log_set(_on_log, ctypes.c_void_p(0))
-        native.llama_backend_init()
-        _log_tail.clear()
+        start_library()
+        forget_log()
         params = native.llama_model_default_params()
         self._model: Any = native.llama_model_load_from_file(os.fsencode(path), params)
         if not self._model:
             raise ModelLoadError(
-                f"{path}: llama.cpp cannot load this model ({_last_words()}); expected a GGUF file "
+                f"{path}: llama.cpp cannot load this model ({last_words()}); expected a GGUF file "
                 "of an architecture that it knows"
             )
-        if not native.llama_model_has_decoder(self._model):
+        if native.llama_model_has_encoder(self._model):
             self.close()
             raise ModelLoadError(
-                f"{path}: this model has no decoder, so it cannot generate text; expected a "
-                "generative model"
+                f"{path}: this model has a separate encoder (as T5 has), which is not run here; "
+                "expected a generative model, or an embedding model such as BERT"
             )
+        try:
+            embedding = read_embedding_info(self._model, path)
+        except ModelLoadError:
+            self.close()
+            raise
         self._vocab = native.llama_model_get_vocab(self._model)
-        self.info = self._read_info()
+        self.info = self._read_info(embedding)
 
-    def _read_info(self) -> ModelInfo:
+    def _read_info(self, embedding: EmbeddingInfo | None) -> ModelInfo:
         vocab = self._vocab
         template = native.llama_model_chat_template(self._model, None)
         bos = native.llama_vocab_bos(vocab)
@@ -100,6 +87,7 @@ class LlamaModel:
             # In the vocabulary's own spelling, which is never shorter than the bytes.
             longest_token_bytes=max(map(len, texts)),
             control_texts=tuple(filter(None, map(self._token_text, controls))),
+            embedding=embedding,
         )
 
     def _token_text(self, token: int) -> str:
@@ -107,13 +95,13 @@ class LlamaModel:
             return ""
         return (native.llama_vocab_get_text(self._vocab, token) or b"").decode("utf-8", "replace")
 
-    def tokenize(self, text: str, *, parse_special: bool) -> list[int]:
+    def tokenize(self, text: str, *, parse_special: bool, add_special: bool = False) -> list[int]:
         """See `Model.tokenize`."""
         data = text.encode("utf-8", "replace")
         room = len(data) + 8
         tokens = (native.llama_token * room)()
         count = native.llama_tokenize(
-            self._vocab, data, len(data), tokens, room, False, parse_special
+            self._vocab, data, len(data), tokens, room, add_special, parse_special
         )
         if count < 0:
             raise EngineError(f"llama.cpp could not tokenize a text of {len(data)} bytes")
@@ -139,7 +127,15 @@ class LlamaModel:
 
     def make_engine(self, shape: PoolShape) -> "LlamaEngine":
         """See `Model.make_engine`."""
+        if self.info.embedding is not None:
+            raise EngineError("this model makes vectors and no text; make an embedding engine")
         return LlamaEngine(self._model, self.info, shape)
+
+    def make_embedding_engine(self, shape: EmbeddingShape) -> LlamaEmbeddingEngine:
+        """See `Model.make_embedding_engine`."""
+        if self.info.embedding is None:
+            raise EngineError("this model generates text; its file names no pooling of vectors")
+        return LlamaEmbeddingEngine(self._model, self.info, shape)
 
     def close(self) -> None:
         """See `Model.close`."""
@@ -155,12 +151,12 @@ class LlamaEngine:
         self.shape = shape
         self._table = SequenceTable(shape, info.vocabulary_tokens)
         self._samplers: dict[int, Any] = {}
-        _log_tail.clear()
+        forget_log()
         self._context: Any = native.llama_init_from_model(model, _context_params(shape))
         if not self._context:
             raise EngineError(
                 f"llama.cpp gave no context of {shape.sequences} x {shape.sequence_tokens} tokens "
-                f"({_last_words()}); ask for a smaller pool"
+                f"({last_words()}); ask for a smaller pool"
             )
         self._memory = native.llama_get_memory(self._context)
         self._batch = native.llama_batch_init(shape.batch_tokens, 0, 1)
@@ -174,10 +170,10 @@ class LlamaEngine:
         """See `Engine.step`."""
         self._table.check(feeds)
         outputs = self._fill_batch(feeds)
-        _log_tail.clear()
+        forget_log()
         status = native.llama_decode(self._context, self._batch)
         if status != 0:
-            raise EngineError(f"llama_decode returned {status} ({_last_words()})")
+            raise EngineError(f"llama_decode returned {status} ({last_words()})")
         self._table.advance(feeds)
         return [
             native.llama_sampler_sample(self._samplers[sequence], self._context, row)
@@ -225,8 +221,8 @@ def _context_params(shape: PoolShape) -> Any:
     params.n_batch = shape.batch_tokens
     params.n_ubatch = shape.batch_tokens
     params.n_seq_max = shape.sequences
-    params.n_threads = _THREADS
-    params.n_threads_batch = _THREADS
+    params.n_threads = THREADS
+    params.n_threads_batch = THREADS
     params.flash_attn_type = native.LLAMA_FLASH_ATTN_TYPE_ENABLED
     params.kv_unified = True
     params.no_perf = True

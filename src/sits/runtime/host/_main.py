@@ -16,6 +16,7 @@ from sits.runtime.host._base import ForkHost
 from sits.runtime.host._reactor import Reactor
 from sits.runtime.host._resident import ResidentHost
 from sits.runtime.host._server import HostServer, Instances
+from sits.wire import UnitKind
 
 _log = logging.getLogger(__name__)
 
@@ -31,10 +32,10 @@ class HostSettings:
         parent_pid: the process that started it; it ends with that.
         engine: the engine's factory, `package.module:function`.
         resident: make instances within this process instead of by fork.
-        sequences: requests that one instance runs at once.
-        sequence_tokens: the longest prompt and answer together, at most what the model was
-            trained for.
-        batch_tokens: the most tokens in one engine step.
+        sequences: requests that one instance runs at once, where the model generates text.
+        sequence_tokens: the longest prompt and answer together, or input of an embedding
+            model; at most what the model was trained for.
+        batch_tokens: the most tokens in one engine step, where the model generates text.
     """
 
     model_path: str
@@ -59,11 +60,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def _serve(settings: HostSettings) -> None:
     model = load_model(settings.engine, settings.model_path)
-    compile_template(model)
-    trained = model.info.trained_context_tokens
-    shape = PoolShape(
-        settings.sequences, min(settings.sequence_tokens, trained), settings.batch_tokens
-    )
+    if model.info.kind is UnitKind.CHAT:
+        compile_template(model)
+    shape = PoolShape(settings.sequences, settings.sequence_tokens, settings.batch_tokens)
     os.makedirs(settings.run_dir, mode=0o700, exist_ok=True)
     reactor = Reactor()
     server = HostServer(reactor, settings.endpoint)

@@ -7,9 +7,9 @@ weights are in this process's memory.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sits.runtime.batch import Batcher
-from sits.runtime.engine import Engine, EngineError, Model, PoolShape
+from sits.runtime.engine import EngineError, Model, PoolShape
 from sits.runtime.host._reactor import Reactor
+from sits.runtime.host._runner import Runner, make_runner
 from sits.runtime.host._worker import WorkerServer, monotonic_us
 from sits.wire import (
     FromHost,
@@ -26,7 +26,7 @@ from sits.wire import (
 @dataclass(frozen=True)
 class _Resident:
     server: WorkerServer
-    engine: Engine
+    runner: Runner
 
 
 class ResidentHost:
@@ -69,22 +69,22 @@ class ResidentHost:
         tier = Tier.WARM if order.tenant in self._tenants else Tier.COOL
         endpoint = f"{self._run_dir}/{order.instance}.sock"
         try:
-            engine = self._model.make_engine(self._shape)
+            runner = make_runner(self._model, self._shape)
         except EngineError as error:
             self._announce(InstanceGone(order.instance, "start_failed", str(error)))
             return
-        batcher = Batcher(self._model, engine, self._now_us)
+        batcher = runner.make_batcher(self._now_us)
         try:
             server = WorkerServer(self._reactor, batcher, endpoint, self._now_us)
         except OSError as error:
-            engine.shutdown()
+            runner.shutdown()
             message = f"{endpoint} cannot be listened on: {error}"
             self._announce(InstanceGone(order.instance, "start_failed", message))
             return
-        self._residents[order.instance] = _Resident(server, engine)
+        self._residents[order.instance] = _Resident(server, runner)
         if tier is Tier.COOL:
             self.open_template(order.tenant)
-        value = Instance(endpoint, tier, self._shape.sequences)
+        value = Instance(endpoint, tier, runner.capacity)
         self._announce(InstanceReady(order.instance, order.tenant, order.unit, value))
 
     def stop_instance(self, order: StopInstance) -> None:
@@ -106,11 +106,11 @@ class ResidentHost:
             resident.server.step()
             if resident.server.stopped:
                 del self._residents[name]
-                resident.engine.shutdown()
+                resident.runner.shutdown()
                 self._announce(InstanceGone(name, "stopped", "it was asked to stop"))
 
     def close(self) -> None:
         """See `Instances.close`."""
         for resident in self._residents.values():
             resident.server.close()
-            resident.engine.shutdown()
+            resident.runner.shutdown()

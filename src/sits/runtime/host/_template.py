@@ -1,4 +1,4 @@
-"""A tenant's template: it takes the KV pool once, then forks a worker for each instance.
+"""A tenant's template: it takes the engine's memory once, then forks a worker for each instance.
 
 The pool is in its memory before the fork, so a worker starts with it, and copies only the pages
 that it writes. A template runs nothing itself.
@@ -12,11 +12,11 @@ import time
 
 from sits._errors import SitsError
 from sits._process import set_process_name
-from sits.runtime.batch import Batcher
-from sits.runtime.engine import Engine, EngineError, Model, PoolShape
+from sits.runtime.engine import EngineError, Model, PoolShape
 from sits.runtime.host._child import Child
 from sits.runtime.host._messages import FromForkedWorker, StartWorker, ToTemplate
 from sits.runtime.host._reactor import Reactor
+from sits.runtime.host._runner import AnyBatcher, Runner, make_runner
 from sits.runtime.host._worker import WorkerServer, monotonic_us
 from sits.sandbox import Limits
 from sits.wire import (
@@ -47,13 +47,13 @@ def run_template(
     up: FrameSocket[ToTemplate] = FrameSocket(link, ToTemplate)
     began = time.monotonic()
     try:
-        engine = model.make_engine(shape)
+        runner = make_runner(model, shape)
     except EngineError as error:
         up.send_nowait(TemplateFailed(tenant, str(error)))
         return
     _log.info("template of tenant %s ready in %.0f ms", tenant, (time.monotonic() - began) * 1e3)
     reactor = Reactor()
-    template = _Template(reactor, up, model, engine, run_dir)
+    template = _Template(reactor, up, runner, run_dir)
     reactor.watch(up, template.receive)
     up.send_nowait(TemplateReady(tenant))
     while not up.closed:
@@ -69,14 +69,12 @@ class _Template:
         self,
         reactor: Reactor,
         up: FrameSocket[ToTemplate],
-        model: Model,
-        engine: Engine,
+        runner: Runner,
         run_dir: str,
     ) -> None:
         self._reactor = reactor
         self._up = up
-        self._model = model
-        self._engine = engine
+        self._runner = runner
         self._run_dir = run_dir
         self._workers: dict[str, Child[FromForkedWorker]] = {}
         self._stop_until_s: dict[str, float] = {}
@@ -121,9 +119,9 @@ class _Template:
         endpoint = os.path.join(self._run_dir, f"{name}.sock")
 
         def body(link: socket.socket) -> None:
-            value = Instance(endpoint, start.tier, self._engine.shape.sequences)
+            value = Instance(endpoint, start.tier, self._runner.capacity)
             ready = InstanceReady(name, order.tenant, order.unit, value)
-            batcher = Batcher(self._model, self._engine, monotonic_us, limits=_WORKER_LIMITS)
+            batcher = self._runner.make_batcher(monotonic_us, _WORKER_LIMITS)
             run_worker(link, ready, batcher)
 
         try:
@@ -158,7 +156,7 @@ class _Template:
             self._reactor.want_write(self._up, self._up.wants_write)
 
 
-def run_worker(link: socket.socket, ready: InstanceReady, batcher: Batcher) -> None:
+def run_worker(link: socket.socket, ready: InstanceReady, batcher: AnyBatcher) -> None:
     """Be a worker until it is stopped or the template closes `link`; says `ready` first."""
     set_process_name("sits-worker")
     up: FrameSocket[StopInstance] = FrameSocket(link, StopInstance)

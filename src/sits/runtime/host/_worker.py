@@ -2,16 +2,20 @@
 
 Invariants: between two engine steps every socket is drained, so that a cancel acts within one
 step; a gateway that goes away cancels all that it asked for; an instance that drains takes
-nothing new and says so, so that the gateway may ask another.
+nothing new and says so, so that the gateway may ask another, and hands over what it has made.
 """
 
+import select
 import time
 from collections.abc import Callable
 
-from sits.runtime.batch import Batcher, RequestRefused
+from sits.runtime.batch import RequestRefused
 from sits.runtime.host._reactor import Reactor
+from sits.runtime.host._runner import AnyBatcher
 from sits.wire import (
     Cancel,
+    Embed,
+    Embedded,
     Emitted,
     Failed,
     FrameSocket,
@@ -23,6 +27,9 @@ from sits.wire import (
 )
 
 Link = FrameSocket[ToWorker]
+
+# A gateway that reads at all takes what is there in less.
+_HAND_OVER_S = 0.002
 
 
 def monotonic_us() -> int:
@@ -41,7 +48,7 @@ class WorkerServer:
     def __init__(
         self,
         reactor: Reactor,
-        batcher: Batcher,
+        batcher: AnyBatcher,
         endpoint: str,
         now_us: Callable[[], int] = monotonic_us,
     ) -> None:
@@ -66,8 +73,11 @@ class WorkerServer:
     def step(self) -> None:
         """Run one engine step, if there is work, and send what it brought."""
         if self._batcher.busy:
-            for event in self._batcher.step():
+            events = self._batcher.step()
+            for event in events:
                 self._send(event)
+            if any(isinstance(event, Embedded) for event in events):
+                self._hand_over()
         if self._drain_until_us is not None:
             self._drain()
 
@@ -77,7 +87,8 @@ class WorkerServer:
 
     def _drain(self) -> None:
         over = self._drain_until_us is not None and self._now_us() >= self._drain_until_us
-        if self._batcher.busy and not over:
+        unsent = any(link.wants_write for link in self._links)
+        if (self._batcher.busy or unsent) and not over:
             return
         for request_id in self._batcher.request_ids:
             self._batcher.cancel(request_id)
@@ -103,13 +114,13 @@ class WorkerServer:
     def _receive(self, link: Link) -> None:
         link.flush_nowait()
         for message in link.receive_nowait():
-            if isinstance(message, Generate):
-                self._submit(link, message)
-            else:
+            if isinstance(message, Cancel):
                 self._cancel(link, message)
+            else:
+                self._submit(link, message)
         self._settle(link)
 
-    def _submit(self, link: Link, request: Generate) -> None:
+    def _submit(self, link: Link, request: Generate | Embed) -> None:
         if self._drain_until_us is not None:
             message = "this instance takes no new requests, it is being stopped; ask another"
             link.send_nowait(Failed(request.request_id, "draining", message, retryable=True))
@@ -134,6 +145,19 @@ class WorkerServer:
             del self._owners[event.request_id]
         link.send_nowait(event)
         self._settle(link)
+
+    def _hand_over(self) -> None:
+        """Give who reads the time to take vectors: megabytes, where a socket holds some 200 KB.
+
+        Otherwise each step of the engine would let through only as much as a socket holds.
+        """
+        while waiting := [link for link in self._links if link.wants_write]:
+            ready = select.select([], waiting, [], _HAND_OVER_S)[1]
+            if not ready:
+                return
+            for link in ready:
+                link.flush_nowait()
+                self._settle(link)
 
     def _settle(self, link: Link) -> None:
         """Drop a link that has closed; else wait for room when bytes are left over."""

@@ -1,0 +1,263 @@
+"""`sits iu diff|history|rollback|events|logs|wait`: what changed, what happened, and back again."""
+
+import difflib
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sits.cli._names import NameArgument, complete_unit
+from sits.cli._output import (
+    CliError,
+    Output,
+    OutputOption,
+    print_json,
+    print_table,
+    progress,
+    say,
+    since,
+)
+from sits.cli._waiting import wait_for_condition, wait_until_gone, wait_until_ready
+
+FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")]
+_POLL_S = 0.5
+
+
+def diff(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="The unit, to compare revisions.", autocompletion=complete_unit),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="A unit's file, to compare with what is.")
+    ] = None,
+    old: Annotated[
+        str | None, typer.Option("--from", help="A revision; without: what takes traffic.")
+    ] = None,
+    new: Annotated[
+        str | None, typer.Option("--to", help="A revision; without: the newest.")
+    ] = None,
+    exit_code: Annotated[bool, typer.Option(help="End with status 1 if they differ.")] = False,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Show what a file would change in a unit, or what differs between two of its revisions."""
+    from sits.cli._client import connect
+
+    if (name is None) == (file is None):
+        raise typer.BadParameter("give a unit's name or --file, not both")
+    with connect() as api:
+        if file is not None:
+            before, after = _file_sides(api, file)
+        else:
+            before, after = _revision_sides(api, _segment(name or ""), old, new)
+    lines = _unified(before, after)
+    if output is Output.JSON:
+        sides = {"from": before[0], "to": after[0]}
+        print_json({**sides, "same": not lines, "diff": "\n".join(lines)})
+    elif lines:
+        for line in lines:
+            colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[0])
+            typer.secho(line, fg=colour if sys.stdout.isatty() else None)
+    else:
+        say(f"{before[0]} and {after[0]} are the same")
+    if lines and exit_code:
+        raise typer.Exit(1)
+
+
+def history(name: NameArgument, output: OutputOption = Output.TEXT) -> None:
+    """List which revisions took a unit's traffic, and when."""
+    from sits.cli._client import connect
+
+    with connect() as api:
+        answer = api.request("GET", f"/api/v1/units/{_segment(name)}/history")
+    if output is Output.JSON:
+        print_json(answer)
+        return
+    served = {route["revision"] for route in answer["routes"]}
+    rows = [
+        (str(route["seq"]), route["revision"], since(route["at_s"]), route["cause"], mark)
+        for route in answer["routes"]
+        for mark in ["takes traffic" if route is answer["routes"][-1] else ""]
+    ]
+    rows += [
+        ("-", each["revision"], since(each["created_s"]), "-", "never took traffic")
+        for each in answer["revisions"]
+        if each["revision"] not in served
+    ]
+    print_table(("NO", "REVISION", "SINCE", "CAUSE", ""), rows, "no revision took traffic yet")
+
+
+def rollback(
+    name: NameArgument,
+    to: Annotated[
+        str | None, typer.Option("--to", help="A revision; without: what served before.")
+    ] = None,
+    wait_s: Annotated[
+        float, typer.Option("--wait", help="Seconds without progress to wait for; 0: do not.")
+    ] = 60.0,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Go back to an earlier revision. The newer one serves until that is ready."""
+    from urllib.parse import quote
+
+    from sits.cli._client import connect
+
+    query = f"?to={quote(to, safe='')}" if to else ""
+    with connect() as api:
+        path = f"/api/v1/units/{_segment(name)}/rollback{query}"
+        answer: dict[str, Any] = api.request("POST", path)
+        if wait_s > 0:
+            with progress(f"rolling {name} back") as show:
+                answer["phase"] = wait_until_ready(
+                    api.request, _segment(name), wait_s, revision=answer["revision"], show=show
+                )
+    if output is Output.JSON:
+        print_json(answer)
+    else:
+        say(f"{name} {answer['revision']} {answer['phase']}")
+
+
+def events(
+    name: NameArgument, follow: FollowOption = False, output: OutputOption = Output.TEXT
+) -> None:
+    """Show what happened to a unit, also to one that is gone."""
+    from sits.cli._client import connect
+
+    path = f"/api/v1/units/{_segment(name)}/events"
+    with connect() as api:
+        found = api.request("GET", path)["events"]
+        if output is Output.JSON and not follow:
+            print_json(found)
+            return
+        columns = ("LAST", "KIND", "REASON", "TIMES", "MESSAGE")
+        print_table(columns, [_event_row(event) for event in found], "nothing has happened yet")
+        while follow:
+            after = found[-1]["seq"] if found else 0
+            time.sleep(_POLL_S)
+            more = api.request("GET", f"{path}?after={after}")["events"]
+            for event in more:
+                typer.echo("  ".join(_event_row(event)))
+            found = more or found
+
+
+def logs(
+    name: NameArgument,
+    tail: Annotated[int, typer.Option(min=0, max=1000, help="At most so many lines.")] = 100,
+    follow: FollowOption = False,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Print what the platform's logs say of a unit: its requests, and what became of it."""
+    from urllib.parse import quote
+
+    from sits.cli._client import connect
+
+    path = f"/api/v1/units/{_segment(name)}/logs"
+    with connect() as api:
+        page = api.request("GET", f"{path}?tail={tail}")
+        if output is Output.JSON and not follow:
+            print_json(page["lines"])
+            return
+        while True:
+            for line in page["lines"]:
+                typer.echo(line)
+            if not follow:
+                return
+            sys.stdout.flush()
+            time.sleep(_POLL_S)
+            cursor = quote(page["cursor"], safe="")
+            page = api.request("GET", f"{path}?tail=1000&cursor={cursor}")
+
+
+def wait(
+    name: NameArgument,
+    condition: Annotated[
+        str,
+        typer.Option("--for", help="ready, deleted, or CONDITION or CONDITION=STATUS."),
+    ] = "ready",
+    timeout_s: Annotated[float, typer.Option("--timeout", help="Seconds.")] = 60.0,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Wait until a unit is ready, gone, or has a condition, such as RolledOut."""
+    from sits.cli._client import connect
+
+    path = _segment(name)
+    with connect() as api, progress(f"waiting for {name}") as show:
+        if condition == "deleted":
+            wait_until_gone(api.request, name, timeout_s)
+            told = {"name": name, "deleted": True}
+        elif condition == "ready":
+            phase = wait_until_ready(api.request, path, timeout_s, show=show)
+            told = {"name": name, "phase": phase}
+        else:
+            kind, _, status = condition.partition("=")
+            found = wait_for_condition(api.request, path, (kind, status or "True"), timeout_s)
+            told = {"name": name, **found}
+    if output is Output.JSON:
+        print_json(told)
+    else:
+        say(f"{name}: {condition}")
+
+
+Side = tuple[str, dict[str, Any]]
+
+
+def _file_sides(api: Any, file: Path) -> tuple[Side, Side]:
+    from sits.cli._unit_file import read_unit
+
+    unit, _notes = read_unit(file)
+    planned = api.request("POST", "/api/v1/units?dry_run=true", unit)
+    listed = {each["name"]: each for each in api.request("GET", "/api/v1/units")["units"]}
+    now = listed.get(unit["name"])
+    if now is None:
+        return ("nothing", {}), (planned["revision"], unit)
+    before, after = dict(now["spec"]), dict(unit)
+    if now["revision"] != planned["revision"] and before == after:
+        # The same words, and another model behind them.
+        before["model"] = f"{before['model']} (as of revision {now['revision']})"
+    return (now["revision"], before), (planned["revision"], after)
+
+
+def _revision_sides(api: Any, name: str, old: str | None, new: str | None) -> tuple[Side, Side]:
+    answer = api.request("GET", f"/api/v1/units/{name}/history")
+    earlier = [route["revision"] for route in answer["routes"]]
+    newest = new or answer["wanted"]
+    if old is None:
+        others = [revision for revision in earlier if not revision.startswith(newest)]
+        if not others:
+            raise CliError(
+                f"no revision took traffic before {newest}; name one with --from "
+                f"(`sits iu history {name}`)"
+            )
+        old = others[-1]
+    return tuple(  # type: ignore[return-value]
+        (revision, api.request("GET", f"/api/v1/units/{name}/revisions/{_segment(revision)}"))
+        for revision in (old, newest)
+    )
+
+
+def _unified(before: Side, after: Side) -> list[str]:
+    import yaml
+
+    old, new = (
+        yaml.safe_dump(spec, allow_unicode=True, width=100).splitlines() if spec else []
+        for _, spec in (before, after)
+    )
+    return list(difflib.unified_diff(old, new, before[0], after[0], lineterm=""))
+
+
+def _event_row(event: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        since(event["last_s"]),
+        event["kind"],
+        event["reason"],
+        str(event["count"]),
+        event["message"],
+    )
+
+
+def _segment(name: str) -> str:
+    from urllib.parse import quote
+
+    return quote(name, safe="")

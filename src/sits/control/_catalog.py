@@ -1,0 +1,208 @@
+"""The units of the store with their models found: read once, and again after each change."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import msgspec
+
+from sits.control._errors import UnitNotFound
+from sits.control._models import Models
+from sits.control._wanted import Release, UnitKey, Wanted
+from sits.models import ModelError, ModelPin
+from sits.spec import SpecError, Unit, unit_from_json
+from sits.store import KeyEntry, RevisionRecord, Store, StoreError, UnitRecord
+
+
+class Catalog:
+    """What is wanted, as the store has it: only control writes that.
+
+    Args:
+        store: the records.
+        models: finds models' files, and takes in those that are missing.
+        wake: called when something came to be known.
+    """
+
+    def __init__(self, store: Store, models: Models, wake: Callable[[], None]) -> None:
+        self._store = store
+        self._models = models
+        self._wake = wake
+        self._wanted: dict[UnitKey, Wanted] | None = None
+        self._keys: tuple[KeyEntry, ...] | None = None
+        self._pin_problems: dict[tuple[str, str, str], str] = {}
+        self._parsed: dict[tuple[str, str, str], tuple[str, Unit]] = {}
+        self._kept: frozenset[str] | None = None
+
+    def wanted(self) -> Iterable[Wanted]:
+        """Return all units, by tenant and name, also those that are being deleted."""
+        return self.by_key().values()
+
+    def by_key(self) -> dict[UnitKey, Wanted]:
+        """Return the same, by key."""
+        if self._wanted is None:
+            records = self._store.units()
+            self._wanted = {
+                (record.tenant, record.name): self._to_wanted(record) for record in records
+            }
+            self._forget_parsed()
+            self.keep_models()
+        return self._wanted
+
+    def refresh(self, key: UnitKey) -> None:
+        """Look anew at one unit: that is all that has changed."""
+        if self._wanted is None:
+            return
+        try:
+            record = self._store.unit(*key)
+        except StoreError:
+            self.invalidate()  # the change is there, and is to be seen when it can be
+            raise
+        if record is None:
+            self._wanted.pop(key, None)
+            self.keep_models()
+            return
+        is_new = key not in self._wanted
+        self._wanted[key] = self._to_wanted(record)
+        if is_new:
+            self._wanted = dict(sorted(self._wanted.items()))
+
+    def invalidate(self) -> None:
+        """Look anew at what is wanted, and at what of it is here."""
+        self._wanted = None
+        self._keys = None
+
+    def keys(self) -> tuple[KeyEntry, ...]:
+        """Return the keys in force."""
+        if self._keys is None:
+            self._keys = self._store.keys_in_force()
+        return self._keys
+
+    def find(self, tenant: str, name: str) -> Wanted:
+        """Return a unit, also one that is being deleted.
+
+        Raises:
+            UnitNotFound: there is none.
+        """
+        unit = self.by_key().get((tenant, name))
+        if unit is None:
+            raise unit_not_found(name)
+        return unit
+
+    def keep_models(self, *more: str) -> None:
+        """Say which models are needed: what units have, and these digests."""
+        wanted = self._wanted or {}
+        needed = {
+            release.pin.digest
+            for unit in wanted.values()
+            for release in unit.releases
+            if release.pin
+        }
+        if not more or self._kept is None:
+            pins = {decode_pin(pin).digest for pin in self._store.pins()}
+            kept = frozenset(pins).union(more)
+        else:
+            kept = self._kept.union(more)
+        self._models.need({*needed, *more})
+        if kept != self._kept:
+            self._models.keep(kept)
+            self._kept = kept
+
+    def _forget_parsed(self) -> None:
+        assert self._wanted is not None
+        living = {
+            (release.tenant, release.name, release.revision)
+            for unit in self._wanted.values()
+            for release in (unit.target, unit.serving)
+            if release
+        }
+        self._parsed = {place: self._parsed[place] for place in self._parsed.keys() & living}
+
+    def _parse(self, place: tuple[str, str, str], spec_json: str) -> Unit:
+        """Return a stored unit, read once: a thousand of them take their time."""
+        known = self._parsed.get(place)
+        if known is None or known[0] != spec_json:
+            known = self._parsed[place] = (spec_json, unit_from_json(spec_json))
+        return known[1]
+
+    async def pin_all(self) -> bool:
+        """Pin models of revisions that are not pinned yet; return whether all are now."""
+        for unit in list(self.wanted()):
+            for release in unit.releases:
+                if release.unit and not release.pin and not release.remotes:
+                    await self._pin_late(release, release.unit)
+        return not self._pin_problems
+
+    async def _pin_late(self, release: Release, unit: Unit) -> None:
+        place = (release.tenant, release.name, release.revision)
+        try:
+            pin = await self._models.pin(unit.model)
+        except ModelError as error:
+            self._pin_problems[place] = str(error)
+        else:
+            self._pin_problems.pop(place, None)
+            self._store.set_pin(*place, encode_pin(pin))
+            self.keep_models(pin.digest)
+        self.refresh((release.tenant, release.name))
+        self._wake()
+
+    def freshen(self, unit: Wanted) -> Wanted:
+        """Return the unit with how far its model is now."""
+        target = unit.target
+        if target.pin is None or target.model is not None:
+            return unit
+        found = self._models.find(target.pin)
+        return replace(unit, target=replace(target, **vars(found)))
+
+    def _to_wanted(self, record: UnitRecord) -> Wanted:
+        tenant, name = record.tenant, record.name
+        target = self.to_release(tenant, name, record.wanted)
+        serving = None
+        if record.serving is not None:
+            same = record.serving.revision == record.wanted.revision
+            serving = target if same else self.to_release(tenant, name, record.serving)
+        deleted = record.deleted_s is not None
+        return Wanted(tenant, name, target, serving, record.created_s, record.updated_s, deleted)
+
+    def to_release(
+        self, tenant: str, name: str, record: RevisionRecord, *, pull: bool = True
+    ) -> Release:
+        """Return a revision as it can be run here; `pull`: have its model taken in."""
+        bare = Release(tenant, name, record.revision, None)
+        try:
+            unit = self._parse((tenant, name, record.revision), record.spec_json)
+        except SpecError as error:
+            return replace(bare, problem=_unreadable(name, error))
+        release = replace(bare, unit=unit)
+        if release.remotes:
+            return release
+        if record.pin_json is None:
+            problem = self._pin_problems.get((tenant, name, record.revision))
+            return replace(release, problem=problem, progress="its model is being looked up")
+        pin = decode_pin(record.pin_json)
+        if not pull:
+            return replace(release, pin=pin)
+        found = self._models.find(pin)
+        return replace(
+            release, pin=pin, model=found.model, problem=found.problem, progress=found.progress
+        )
+
+
+def encode_pin(pin: ModelPin) -> str:
+    """Return a pin as the store keeps it."""
+    return msgspec.json.encode(pin).decode()
+
+
+def decode_pin(text: str) -> ModelPin:
+    """Return what `encode_pin` wrote."""
+    return msgspec.json.decode(text, type=ModelPin)
+
+
+def unit_not_found(name: str) -> UnitNotFound:
+    """Return the error for a unit that is not there."""
+    return UnitNotFound(f"there is no unit '{name}'; `sits iu list` lists those that there are")
+
+
+def _unreadable(name: str, error: SpecError) -> str:
+    return (
+        f"the stored unit '{name}' cannot be read by this version ({error}); deploy it again, or "
+        "delete it"
+    )

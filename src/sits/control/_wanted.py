@@ -1,0 +1,136 @@
+"""What is wanted: units as the store has them, with their models found."""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sits.control._names import host_name, remote_host_name, variant_name
+from sits.models import ModelFile, ModelPin
+from sits.spec import EngineKind, IdleField, Scale, Unit, canonical_json, idle_fields
+from sits.wire import HostKind, RemoteEndpoint, StartHost
+
+UnitKey = tuple[str, str]  # (tenant, unit's name)
+
+
+@dataclass(frozen=True)
+class Release:
+    """One revision of a unit, as it can be run here and now.
+
+    Attributes:
+        unit: what was deployed; None when this version cannot read it.
+        pin: the model that it is bound to; None where that is not known yet, or there is none.
+        model: its file; None when it is not here (yet).
+        problem: why it cannot be run, and may not soon.
+        progress: what its model is being waited for, in words.
+    """
+
+    tenant: str
+    name: str
+    revision: str
+    unit: Unit | None
+    pin: ModelPin | None = None
+    model: ModelFile | None = None
+    problem: str | None = None
+    progress: str | None = None
+
+    @property
+    def scale(self) -> Scale:
+        """How it may scale."""
+        return self.unit.scale if self.unit else Scale()
+
+    @cached_property
+    def spec(self) -> dict[str, Any]:
+        """What was deployed, as JSON's types; what can be said of it where it cannot be read."""
+        if self.unit is None:
+            return {"name": self.name, "model": "unknown"}
+        values: dict[str, Any] = json.loads(canonical_json(self.unit))
+        return values
+
+    @cached_property
+    def idle_fields(self) -> tuple[IdleField, ...]:
+        """What it says that this version does not act on."""
+        return idle_fields(self.unit) if self.unit else ()
+
+    @cached_property
+    def remotes(self) -> tuple[RemoteEndpoint, ...]:
+        """The endpoints elsewhere that serve it, in the order in which they are tried."""
+        if self.unit is None or self.unit.engine.kind is not EngineKind.OPENAI:
+            return ()
+        name = self.unit.model.name
+        return tuple(
+            RemoteEndpoint(endpoint.url, endpoint.model or name, endpoint.secret)
+            for endpoint in self.unit.engine.endpoints
+        )
+
+    @cached_property
+    def variant(self) -> str:
+        """What tells its instances from others on the same host."""
+        return variant_name(self.remotes)
+
+    @cached_property
+    def host(self) -> str | None:
+        """The host that it needs; None while it cannot be run."""
+        start = self.start_host
+        return start.host if start else None
+
+    @cached_property
+    def start_host(self) -> StartHost | None:
+        """What starts that host."""
+        if self.remotes:
+            name = remote_host_name(self.tenant)
+            return StartHost(name, "", HostKind.REMOTE, self.tenant)
+        if self.model is None:
+            return None
+        path = str(self.model.path)
+        return StartHost(host_name(path), path)
+
+    def runs_as(self, other: "Release") -> bool:
+        """Return whether one's instances are the other's too: only what requests carry differs."""
+        return self.host is not None and (self.host, self.variant) == (other.host, other.variant)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A unit as the store has it.
+
+    Attributes:
+        target: the newest revision.
+        serving: the revision that takes traffic; None: none was ever ready.
+        deleted: it is to go as soon as its instances have.
+    """
+
+    tenant: str
+    name: str
+    target: Release
+    serving: Release | None
+    created_s: float
+    updated_s: float
+    deleted: bool = False
+
+    @property
+    def key(self) -> UnitKey:
+        """How the world knows it."""
+        return self.tenant, self.name
+
+    @property
+    def current(self) -> Release:
+        """The revision that takes traffic, or will."""
+        return self.serving or self.target
+
+    @property
+    def is_rolling(self) -> bool:
+        """Whether a newer revision than the one that takes traffic is to take it."""
+        return self.serving is not None and self.serving.revision != self.target.revision
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """The revisions that need to be kept warm: none of a unit that goes."""
+        if self.deleted:
+            return ()
+        return (self.current, self.target) if self.is_rolling else (self.target,)
+
+    @property
+    def host(self) -> str | None:
+        """The host that its traffic needs; None when it needs none."""
+        return None if self.deleted else self.current.host

@@ -1,0 +1,119 @@
+"""What an instance runs: which engine, which batcher, how many requests at once.
+
+The processes of this package are the same for every kind of model; this is where they differ.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from sits.runtime.batch import Batcher, EmbeddingBatcher
+from sits.runtime.engine import EmbeddingEngine, EmbeddingShape, Engine, Model, PoolShape
+from sits.sandbox import Limits
+from sits.wire import Embed, FromWorker, Generate
+
+# All requests share each batch and take turns in it, so more at once than this would only make
+# each of them slower.
+_EMBEDDING_CAPACITY = 16
+_EMBEDDING_STEP_TOKENS = 512
+
+_DEFAULT_LIMITS = Limits()
+
+
+class AnyBatcher(Protocol):
+    """One instance's requests, of whichever kind; see `Batcher`."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is anything to step."""
+        ...
+
+    @property
+    def request_ids(self) -> frozenset[str]:
+        """The ids of all requests here."""
+        ...
+
+    def submit(self, request: Generate | Embed) -> None:
+        """Take a request in, or raise `RequestRefused`."""
+        ...
+
+    def cancel(self, request_id: str) -> None:
+        """Forget a request. An unknown id is no error."""
+        ...
+
+    def step(self) -> list[FromWorker]:
+        """Run one engine step and return what it brought."""
+        ...
+
+
+class Runner(Protocol):
+    """An engine with its memory taken, for one instance, or for a template and its forks."""
+
+    @property
+    def capacity(self) -> int:
+        """How many requests an instance runs at once."""
+        ...
+
+    def make_batcher(
+        self, now_us: Callable[[], int], limits: Limits = _DEFAULT_LIMITS
+    ) -> AnyBatcher:
+        """Return a batcher on the engine; in a process of its own, or the only one."""
+        ...
+
+    def shutdown(self) -> None:
+        """Give the memory back. Idempotent."""
+        ...
+
+
+def make_runner(model: Model, shape: PoolShape) -> Runner:
+    """Take what one instance of the model needs.
+
+    Args:
+        model: of whichever kind.
+        shape: of a generative model's pool; an embedding model's inputs are at most so long.
+
+    Raises:
+        EngineError: the memory cannot be had.
+    """
+    longest = min(shape.sequence_tokens, model.info.trained_context_tokens)
+    if model.info.embedding is None:
+        pool = PoolShape(shape.sequences, longest, shape.batch_tokens)
+        return _Generating(model, model.make_engine(pool))
+    batch = EmbeddingShape(input_tokens=longest, batch_tokens=max(longest, _EMBEDDING_STEP_TOKENS))
+    return _Embedding(model, model.make_embedding_engine(batch))
+
+
+@dataclass(frozen=True)
+class _Generating:
+    model: Model
+    engine: Engine
+
+    @property
+    def capacity(self) -> int:
+        return self.engine.shape.sequences
+
+    def make_batcher(
+        self, now_us: Callable[[], int], limits: Limits = _DEFAULT_LIMITS
+    ) -> AnyBatcher:
+        return Batcher(self.model, self.engine, now_us, limits=limits)
+
+    def shutdown(self) -> None:
+        self.engine.shutdown()
+
+
+@dataclass(frozen=True)
+class _Embedding:
+    model: Model
+    engine: EmbeddingEngine
+
+    @property
+    def capacity(self) -> int:
+        return _EMBEDDING_CAPACITY
+
+    def make_batcher(
+        self, now_us: Callable[[], int], limits: Limits = _DEFAULT_LIMITS
+    ) -> AnyBatcher:
+        return EmbeddingBatcher(self.model, self.engine, now_us)
+
+    def shutdown(self) -> None:
+        self.engine.shutdown()

@@ -1,0 +1,101 @@
+"""References to LoRA adapters: text that names where an adapter's weights come from.
+
+    adapter://NAME[@VERSION]      one that the platform has, such as one that it has trained
+    file:///ABSOLUTE/PATH.gguf
+    huggingface://[ORG/]NAME[@REVISION][#FILE.gguf]
+
+Invariant: `str(parse_adapter_reference(text)) == text` for every text that parses.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sits.spec._reference import parse_model_reference
+from sits.spec._reference_words import nearest_reference
+
+
+class AdapterScheme(StrEnum):
+    """Where an adapter comes from."""
+
+    ADAPTER = "adapter"
+    FILE = "file"
+    HUGGINGFACE = "huggingface"
+
+
+ADAPTER_FORMS = (
+    "adapter://NAME[@VERSION], file:///PATH.gguf or huggingface://[ORG/]NAME[@REVISION][#FILE.gguf]"
+)
+_ADAPTER = re.compile(
+    r"(?P<name>[a-z0-9][a-z0-9.-]{0,95})(?:@(?P<version>[A-Za-z0-9][\w.-]{0,63}))?", re.ASCII
+)
+
+
+@dataclass(frozen=True)
+class AdapterReference:
+    """One adapter, by name.
+
+    Attributes:
+        text: the reference as it was written.
+        name: the adapter's or the repository's name, or the file's absolute path.
+        org: the organisation on Hugging Face, if one is named.
+        revision: the adapter's version, or the repository's branch, tag or commit, if named.
+        file: the file inside the repository, if one is named.
+    """
+
+    text: str
+    scheme: AdapterScheme
+    name: str
+    org: str | None = None
+    revision: str | None = None
+    file: str | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def parse_adapter_reference(text: str) -> AdapterReference:
+    """Read a reference to an adapter.
+
+    Raises:
+        ValueError: it is of none of the known forms; the message says what was expected.
+    """
+    try:
+        return _parse(text)
+    except ValueError as error:
+        near = nearest_reference(text)
+        if ": write " in str(error) or near is None or near == text or not _is_good(near):
+            raise
+        raise ValueError(f"{error}: write {near}") from error
+
+
+def _is_good(text: str) -> bool:
+    try:
+        _parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _parse(text: str) -> AdapterReference:
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        raise ValueError(f"has no scheme; expected {ADAPTER_FORMS}")
+    match scheme:
+        case AdapterScheme.ADAPTER:
+            found = _ADAPTER.fullmatch(rest)
+            if not found:
+                raise ValueError(
+                    "is malformed; expected adapter://NAME[@VERSION] of lower-case letters, "
+                    "digits, '.' and '-', such as adapter://support-tone@v2"
+                )
+            return AdapterReference(
+                text, AdapterScheme.ADAPTER, found["name"], revision=found["version"]
+            )
+        case AdapterScheme.FILE | AdapterScheme.HUGGINGFACE:
+            model = parse_model_reference(text)
+            return AdapterReference(
+                text, AdapterScheme(scheme), model.name, model.org, model.revision, model.file
+            )
+        case _:
+            raise ValueError(f"has the unknown scheme {scheme[:40]!r}; expected {ADAPTER_FORMS}")

@@ -1,0 +1,96 @@
+"""Which fields this version acts on: the one table, and what it comes to for one unit.
+
+A field whose part is not built yet is kept, and told: nothing that a person wrote is silently
+ignored. When a part is built, its fields move from `WAITING` to `ACTED_ON`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sits.spec._canonical import unit_values
+from sits.spec._unit import SECTIONS, Unit
+from sits.spec._words import dotted
+
+ACTED_ON = frozenset(
+    {
+        "name",
+        "tenant",
+        "model",
+        "engine.kind",
+        "engine.endpoints",
+        "prompt.system",
+        "prompt.template",
+        "prompt.file",
+        "scale.min_instances",
+        "scale.max_instances",
+        "scale.idle",
+        "labels",
+    }
+)
+# What each of the others waits for.
+WAITING: Mapping[str, str] = {
+    "lora": "adapters are not served yet",
+    "adapter": "there is no data mesh yet",
+    "trainer": "there is no fine-tuning yet",
+    "scale.cool_after": "templates stay as long as their unit is deployed",
+    "scale.trigger": "instances follow the requests in flight",
+    "slo": "objectives are not watched yet",
+    "budget": "nothing is metered yet",
+    "session": "there are no sessions yet",
+    "hardware": "there is one machine, and its CPU",
+    "region": "there is one machine",
+}
+
+
+@dataclass(frozen=True)
+class IdleField:
+    """A field that is kept and not acted on.
+
+    Attributes:
+        path: where it is, such as `scale.trigger`.
+        value: what it says, as text.
+        why: what it waits for.
+    """
+
+    path: str
+    value: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: '{self.value}' is kept, and not acted on by this version ({self.why})"
+
+
+def is_acted_on(path: str) -> bool:
+    """Return whether this version acts on a field, such as `scale.idle`."""
+    return path not in WAITING and path.partition(".")[0] not in WAITING
+
+
+def idle_fields(unit: Unit) -> tuple[IdleField, ...]:
+    """Return the fields that a unit sets and this version does not act on."""
+    found = []
+    for path, value in _said(unit_values(unit), ()):
+        why = WAITING.get(path[0]) or WAITING.get(dotted(path[:2]))
+        if why is not None:
+            found.append(IdleField(dotted(path), value, why))
+    return tuple(found)
+
+
+def _said(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """Return what is set, one value each; a mapping inside of a list is one."""
+    if isinstance(value, dict) and path and isinstance(path[-1], int):
+        yield path, ", ".join(f"{key}: {part}" for key, part in value.items())
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            if not _is_default((*path, key), part):
+                yield from _said(part, (*path, key))
+    elif isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from _said(part, (*path, index))
+    else:
+        yield path, str(value)
+
+
+def _is_default(path: tuple[Any, ...], value: Any) -> bool:
+    section = SECTIONS.get(str(path[0])) if len(path) == 2 else None
+    return section is not None and section.model_fields[path[1]].default == value

@@ -1,0 +1,79 @@
+"""Which endpoints are asked, and in which order."""
+
+from sits.runtime.remote._board import EndpointBoard
+from sits.runtime.remote._errors import EndpointDown
+from sits.wire import RemoteEndpoint
+
+DOWN = EndpointDown("it answered 500")
+
+
+def make_board(count: int = 2) -> EndpointBoard:
+    return EndpointBoard([RemoteEndpoint(f"https://e{n}.example/v1", "m") for n in range(count)])
+
+
+def fail(board: EndpointBoard, place: int, now_s: float, down: EndpointDown = DOWN) -> None:
+    board.failed(place, down, began_s=now_s, now_s=now_s)
+
+
+def test_all_are_tried_in_their_order() -> None:
+    assert make_board(3).order(0.0) == [0, 1, 2]
+
+
+def test_one_that_failed_is_left_out_for_half_a_second_then_for_one() -> None:
+    board = make_board()
+    fail(board, 0, 10.0)
+    assert board.order(10.4) == [1]
+    assert board.order(10.5) == [0, 1]
+    fail(board, 0, 10.5)
+    assert board.order(11.4) == [1]
+    assert board.order(11.5) == [0, 1]
+
+
+def test_one_that_answers_again_begins_anew() -> None:
+    board = make_board()
+    for now_s in (1.0, 2.0, 4.0):
+        fail(board, 0, now_s)
+    board.succeeded(0)
+    assert board.order(4.0) == [0, 1]
+    assert board.reasons() == ""
+    fail(board, 0, 5.0)
+    assert board.order(5.5) == [0, 1]
+
+
+def test_where_all_are_left_out_they_are_tried_all_the_same_soonest_first() -> None:
+    board = make_board()
+    fail(board, 0, 1.0)
+    fail(board, 0, 1.1)
+    fail(board, 1, 1.2)
+    assert board.order(1.3) == [1, 0]
+
+
+def test_those_that_fail_again_and_again_are_not_tried_until_their_time() -> None:
+    board = make_board(1)
+    for now_s in range(1, 6):
+        fail(board, 0, float(now_s))
+    assert board.order(6.0) == []
+    assert board.order(34.9) == []
+    assert board.order(35.0) == [0]
+    assert "https://e0.example/v1: it answered 500" in board.reasons()
+
+
+def test_calls_side_by_side_that_meet_one_fault_are_one_failure() -> None:
+    board = make_board()
+    for _ in range(64):
+        board.failed(0, DOWN, began_s=1.0, now_s=2.0)
+    assert board.order(2.49) == [1]
+    assert board.order(2.5) == [0, 1]
+    board.failed(0, DOWN, began_s=2.5, now_s=2.6)
+    assert board.order(3.59) == [1]
+    assert board.order(3.6) == [0, 1]
+
+
+def test_an_endpoints_own_time_is_believed_within_bounds() -> None:
+    board = make_board()
+    fail(board, 0, 1.0, EndpointDown("429", throttled=True, retry_after_s=7))
+    assert board.order(7.9) == [1]
+    assert board.order(8.0) == [0, 1]
+    fail(board, 1, 10.0, EndpointDown("429", throttled=True, retry_after_s=86400))
+    assert board.order(69.9) == [0]
+    assert board.order(70.0) == [0, 1]
