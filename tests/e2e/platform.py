@@ -1,9 +1,13 @@
 """A platform as a person starts it: `sits up`, in a home of its own, on a free port."""
 
+import atexit
+import functools
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,12 +23,21 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "chat.yaml"
 SLOW_ENGINE = "sits.testing:load_slow_fake"
 
 
+@functools.cache
+def _models_dir() -> str:
+    """Return a directory of models for all platforms of this run: one takes a second to fill."""
+    directory = tempfile.mkdtemp(prefix="sits-models-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
+
+
 class Platform:
     """One running platform."""
 
     def __init__(self, home: Path, **environment: str) -> None:
         self.home = home
-        self.environment = {**os.environ, "SITS_HOME": str(home), **environment}
+        own = {"SITS_HOME": str(home), "SITS_MODELS_DIR": _models_dir()}
+        self.environment = {**os.environ, **own, **environment}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "sits.cli", "up", "--port", "0", "-o", "json"],
             env=self.environment,

@@ -1,5 +1,6 @@
 """Embeddings through the whole platform, with the official client and the real model."""
 
+import json
 import math
 from collections.abc import Iterator
 
@@ -90,3 +91,23 @@ def test_refusals_say_what_to_do(client: openai.OpenAI) -> None:
         client.embeddings.create(model="chat", input="a")
     same = client.embeddings.create(model="embeddings", input="a", dimensions=384)
     assert len(same.data[0].embedding) == 384
+
+
+def test_vectors_of_a_model_elsewhere_are_passed_on(
+    running: Platform, client: openai.OpenAI
+) -> None:
+    secret = running.home / "secrets" / "default" / "self"
+    secret.parent.mkdir(parents=True)
+    secret.write_text(running.key)
+    secret.chmod(0o600)
+    endpoint = {"url": f"{running.url}/v1", "secret": "self", "model": "embeddings"}
+    engine = {"kind": "openai", "serves": "embedding", "endpoints": [endpoint]}
+    file = running.home / "far.yaml"
+    file.write_text(json.dumps({"name": "far", "model": "openai://minilm", "engine": engine}))
+    running.sits("iu", "deploy", "--file", str(file))
+    far, near = (
+        client.embeddings.create(model=name, input="hello", encoding_format="float")
+        for name in ("far", "embeddings")
+    )
+    assert far.data[0].embedding == pytest.approx(near.data[0].embedding, abs=1e-6)
+    assert far.usage == near.usage

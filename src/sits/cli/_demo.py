@@ -46,7 +46,8 @@ def demo(
 ) -> None:
     """Start the platform, deploy a unit, stream an answer, and stop: all in one command.
 
-    Nothing is left behind, and a platform that runs already is not touched.
+    Nothing is left behind but the model, in the form that this machine runs fastest, and a
+    platform that runs already is not touched.
     """
     unit, _notes = read_unit(file)
     show = output is Output.TEXT
@@ -79,6 +80,7 @@ def _platform(show: bool) -> Iterator["Api"]:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     home = Path(tempfile.mkdtemp(prefix="sits-demo-"))
+    os.environ["SITS_MODELS_DIR"] = str(load_settings().models_path)
     os.environ["XDG_RUNTIME_DIR"] = str(home)  # its sockets go with it
     flags = {"home": home, "port": 0}
     try:

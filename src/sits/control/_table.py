@@ -17,6 +17,7 @@ from sits.control._status import unit_refusal
 from sits.control._wanted import Release, UnitKey, Wanted
 from sits.control._world import TrackedInstance, World
 from sits.models import ModelKind
+from sits.spec import Serves
 from sits.store import KeyEntry
 from sits.wire import (
     Channel,
@@ -87,7 +88,10 @@ class Routes:
 
 
 def _kind(release: Release) -> UnitKind:
-    is_embedding = release.pin is not None and release.pin.kind is ModelKind.EMBEDDING
+    if release.remotes and release.unit:
+        is_embedding = release.unit.engine.serves is Serves.EMBEDDING
+    else:
+        is_embedding = release.pin is not None and release.pin.kind is ModelKind.EMBEDDING
     return UnitKind.EMBEDDING if is_embedding else UnitKind.CHAT
 
 

@@ -12,12 +12,11 @@ from starlette.routing import BaseRoute, Route
 
 from sits.gateway._body import ClientGoneError, decode_object, read_body
 from sits.gateway._chat import read_chat
-from sits.gateway._edge import Receive, Scope, Send
+from sits.gateway._edge import App, Receive, Scope, Send
 from sits.gateway._embeddings import read_embeddings
 from sits.gateway._errors import ApiError
 from sits.gateway._exchange import EXCHANGE, Exchange
 from sits.gateway._job import AnyJob
-from sits.gateway._proxy import ControlProxy
 from sits.gateway._query import read_query
 from sits.gateway._relay import Relay
 from sits.gateway._settings import Settings
@@ -128,7 +127,7 @@ class Listing:
         return _json(_POINTER)
 
 
-def make_routes(listing: Listing, generation: Generation, proxy: ControlProxy) -> Starlette:
+def make_routes(listing: Listing, generation: Generation, control_api: App) -> Starlette:
     """Return the application inside the edge."""
     routes: Sequence[BaseRoute] = [
         Route("/v1/chat/completions", generation, methods=["POST"]),
@@ -136,7 +135,7 @@ def make_routes(listing: Listing, generation: Generation, proxy: ControlProxy) -
         Route("/iu/{name}/v1/query", generation, methods=["POST"]),
         Route("/v1/models", listing.models, methods=["GET"]),
         Route("/v1/models/{name:path}", listing.model, methods=["GET"]),
-        Route("/api/v1/{path:path}", proxy),
+        Route("/api/v1/{path:path}", control_api),
         Route("/livez", listing.livez, methods=["GET"]),
         Route("/readyz", listing.readyz, methods=["GET"]),
         Route("/", listing.pointer, methods=["GET"]),

@@ -4,16 +4,22 @@ The key has been checked by then; control believes the tenant that is named in
 `x-sits-tenant`, so a caller's own header of that name never gets there: only the headers that
 control reads do (`_SENT_ON`). A request's body is read whole first (it is small, and bounded);
 an answer's is passed on as it comes.
+
+What changes something waits for the link to control. Control answers it when every gateway that
+is connected has taken the change: one that was started anew would not know of this one yet, and
+what was just deployed would be unknown here.
 """
 
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
+import anyio
 import httpx2
 
 from sits.gateway._body import ClientGoneError, read_body
 from sits.gateway._disconnect import while_connected
-from sits.gateway._edge import Receive, Scope, Send
+from sits.gateway._edge import App, Receive, Scope, Send
 from sits.gateway._errors import ApiError
 from sits.gateway._exchange import EXCHANGE, Exchange
 from sits.gateway._settings import Settings
@@ -21,6 +27,8 @@ from sits.gateway._settings import Settings
 TENANT_HEADER = b"x-sits-tenant"
 
 _CONNECT_S = 2.0
+_LINK_S = 2.0
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _HOP_BY_HOP = frozenset(
     {
@@ -35,6 +43,28 @@ _HOP_BY_HOP = frozenset(
     }
 )
 _SENT_ON = frozenset({b"accept", b"content-type", b"idempotency-key", b"if-match", b"traceparent"})
+
+
+class Linked:
+    """Hands requests on to an application; those that change something when the link is there.
+
+    Args:
+        app: the `ControlProxy`.
+        wait_until_linked: returns when control waits for this gateway.
+    """
+
+    def __init__(self, app: App, wait_until_linked: Callable[[], Awaitable[None]]) -> None:
+        self._app = app
+        self._wait_until_linked = wait_until_linked
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] not in _READS:
+            try:
+                with anyio.fail_after(_LINK_S):
+                    await self._wait_until_linked()
+            except TimeoutError as error:
+                raise _unavailable() from error
+        await self._app(scope, receive, send)
 
 
 class ControlProxy:
@@ -127,11 +157,15 @@ class ControlProxy:
             if isinstance(error, httpx2.LocalProtocolError):
                 # Refused on our side: control has not seen it, and trying again would not help.
                 raise _not_sendable(error) from error
-            raise ApiError(
-                503,
-                "control_unavailable",
-                "the control API does not answer; units that run go on serving; try again",
-            ) from error
+            raise _unavailable() from error
+
+
+def _unavailable() -> ApiError:
+    return ApiError(
+        503,
+        "control_unavailable",
+        "the control API does not answer; units that run go on serving; try again",
+    )
 
 
 def _not_sendable(error: Exception) -> ApiError:

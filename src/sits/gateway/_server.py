@@ -22,7 +22,7 @@ from sits.gateway._edge import App, Edge
 from sits.gateway._endpoints import Generation, Listing, make_routes
 from sits.gateway._errors import shutting_down
 from sits.gateway._protocol import make_protocol
-from sits.gateway._proxy import ControlProxy
+from sits.gateway._proxy import ControlProxy, Linked
 from sits.gateway._relay import Relay
 from sits.gateway._settings import Settings
 from sits.gateway._table import RoutingTable
@@ -68,7 +68,8 @@ class Gateway:
         self.activator = Activator(group, self.control.notify)
         self._listing = Listing(self.table)
         relay = Relay(self.activator, settings)
-        routes = make_routes(self._listing, Generation(self.table, relay, settings), proxy)
+        control_api = Linked(proxy, self.control.wait_until_told)
+        routes = make_routes(self._listing, Generation(self.table, relay, settings), control_api)
         self._edge = Edge(cast("App", routes), self.table, settings.allowed_hosts)
         self.pieces = 0
         self.app: App = PieceAdapter(self._edge, self._on_piece)

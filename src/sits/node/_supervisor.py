@@ -14,6 +14,8 @@ _log = logging.getLogger(__name__)
 
 Starter = Callable[[], Awaitable[ChildProcess]]
 _STEADY_S = 10.0
+# A crash loop's usual wait is for a unit; while a service is away every unit is.
+_LONGEST_DELAY_S = 4.0
 
 
 class Supervisor:
@@ -48,7 +50,7 @@ class Supervisor:
                     backoff = Backoff()
                 backoff = after_failure(backoff, how, now_s)
                 _log.error("%s ended (%s); it is started again", self._name, how)
-                with anyio.move_on_after(backoff.retry_at_s - now_s):
+                with anyio.move_on_after(delay_s(backoff, now_s)):
                     await self._stopping.wait()
         finally:
             if self._process is not None:
@@ -75,3 +77,8 @@ class Supervisor:
         self._stopping.set()
         if self._process is not None:
             self._process.signal(signal.SIGKILL)
+
+
+def delay_s(backoff: Backoff, now_s: float) -> float:
+    """Return how long to wait before a service is started again."""
+    return min(backoff.retry_at_s - now_s, _LONGEST_DELAY_S)

@@ -31,7 +31,15 @@ from sits.spec._prompt_file import inline_prompt_file
 from sits.spec._quantity import Count, Money, Quantity, Rate, Share, Size, Time
 from sits.spec._reference import ModelReference, ModelScheme, parse_model_reference
 from sits.spec._schema import SCHEMA_ID, unit_schema
-from sits.spec._sections import Endpoint, EngineKind, EngineSpec, LoraAdapter, Prompt, Scale
+from sits.spec._sections import (
+    Endpoint,
+    EngineKind,
+    EngineSpec,
+    LoraAdapter,
+    Prompt,
+    Scale,
+    Serves,
+)
 from sits.spec._trigger import And, Comparator, Comparison, Held, Not, Or, Trigger, TriggerError
 from sits.spec._trigger_parse import parse_trigger
 from sits.spec._unit import Unit
@@ -70,6 +78,7 @@ __all__ = [
     "QuantityError",
     "Rate",
     "Scale",
+    "Serves",
     "Session",
     "Share",
     "Size",

@@ -19,6 +19,7 @@ ACTED_ON = frozenset(
         "model",
         "engine.kind",
         "engine.endpoints",
+        "engine.serves",
         "prompt.system",
         "prompt.template",
         "prompt.file",

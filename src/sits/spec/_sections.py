@@ -83,6 +83,13 @@ class EngineKind(StrEnum):
     OPENAI = "openai"
 
 
+class Serves(StrEnum):
+    """What a model that is elsewhere makes of a request."""
+
+    CHAT = "chat"
+    EMBEDDING = "embedding"
+
+
 class Endpoint(Section):
     """An OpenAI-compatible endpoint elsewhere."""
 
@@ -127,6 +134,14 @@ class EngineSpec(Section):
         description="a list of mappings with url, secret and model, or of URLs",
         examples=[["https://models.example/v1"]],
     )
+    serves: Serves | None = Field(
+        None,
+        strict=False,
+        title="What the model elsewhere makes of a request (unset: chat); of a model here, its "
+        "file says that",
+        description="chat or embedding",
+        examples=["embedding"],
+    )
 
     @model_validator(mode="after")
     def _has_its_endpoints(self) -> Self:
@@ -138,6 +153,11 @@ class EngineSpec(Section):
         if self.kind is EngineKind.LLAMACPP and self.endpoints:
             raise ValueError(
                 "is llamacpp with endpoints; expected none: write kind: openai, or remove them"
+            )
+        if self.kind is EngineKind.LLAMACPP and self.serves:
+            raise ValueError(
+                f"is llamacpp and serves {self.serves}; a model's file says what it serves: "
+                "remove serves"
             )
         return self
 

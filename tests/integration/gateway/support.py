@@ -31,6 +31,13 @@ class FakeControl:
         for link in self.links:
             await link.send(self._table)
 
+    async def lose_links(self) -> None:
+        """Be as one that was started anew, and has no table yet."""
+        self._table = None
+        for link in list(self.links):
+            await link.aclose()
+        self.links.clear()
+
     async def until(self, *units: tuple[str, int, int]) -> None:
         """Wait until the last load is this: names, each with waiting and running."""
         expected = {name: (waiting, running) for name, waiting, running in units}
@@ -58,7 +65,8 @@ class FakeControl:
         async for load in channel:
             self.loads.append(load)
             self._changed.set()
-        self.links.remove(channel)
+        if channel in self.links:
+            self.links.remove(channel)
 
 
 class Platform:

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 
-from tests.integration.gateway.support import platform
+from tests.integration.gateway.support import Platform, platform
 from tests.unit.gateway.support import KEY, eventually
 
 pytestmark = pytest.mark.anyio
@@ -26,10 +26,12 @@ class Api:
     def __init__(self) -> None:
         self.next_part = anyio.Event()
         self.left = anyio.Event()
+        self.seen: list[str] = []
         echo = Route("/api/v1/echo/{rest:path}", self.echo, methods=["GET", "POST", "DELETE"])
         self.app = Starlette(routes=[echo, Route("/api/v1/events", self.events)])
 
     async def echo(self, request: Request) -> JSONResponse:
+        self.seen.append(request.method)
         seen = {
             "method": request.method,
             "path": request.scope["raw_path"].decode(),
@@ -53,6 +55,12 @@ class Api:
 
 @asynccontextmanager
 async def behind(folder: Path) -> AsyncIterator[tuple[httpx2.AsyncClient, Api]]:
+    async with all_behind(folder) as (http, api, _):
+        yield http, api
+
+
+@asynccontextmanager
+async def all_behind(folder: Path) -> AsyncIterator[tuple[httpx2.AsyncClient, Api, Platform]]:
     api = Api()
     config = uvicorn.Config(
         api.app, uds=str(folder / "api"), log_config=None, lifespan="off", ws="none"
@@ -68,7 +76,7 @@ async def behind(folder: Path) -> AsyncIterator[tuple[httpx2.AsyncClient, Api]]:
         await eventually(started)
         headers = {"authorization": f"Bearer {KEY.text}"}
         async with httpx2.AsyncClient(base_url=it.url, headers=headers, trust_env=False) as http:
-            yield http, api
+            yield http, api, it
         server.should_exit = server.force_exit = True
 
 
@@ -154,3 +162,25 @@ async def test_a_client_that_leaves_ends_the_request_at_control(tmp_path: Path) 
                 break
         with anyio.fail_after(5):
             await api.left.wait()
+
+
+async def test_a_change_waits_until_control_knows_of_this_gateway_again(tmp_path: Path) -> None:
+    """Else a control that was started anew answers what this gateway has not been told."""
+    async with all_behind(tmp_path) as (http, api, it), anyio.create_task_group() as group:
+        await it.control.lose_links()
+        assert (await http.get("/api/v1/echo/x")).status_code == 201
+        answers = []
+
+        async def deploy() -> None:
+            answers.append((await http.post("/api/v1/echo/x", content=b"x")).status_code)
+
+        group.start_soon(deploy)
+        with anyio.fail_after(5):
+            while not it.control.links:  # it is linked, and has been told nothing
+                await anyio.wait_all_tasks_blocked()
+        assert (api.seen, answers) == (["GET"], [])
+        await it.control.push()
+        with anyio.fail_after(5):
+            while not answers:
+                await anyio.wait_all_tasks_blocked()
+        assert (api.seen, answers) == (["GET", "POST"], [201])

@@ -35,6 +35,7 @@ NOT_IN_SCHEMA = (
     "with endpoints",
     "is openai, and",
     "is llamacpp, and",
+    "is llamacpp and serves",
     "has `count` for cpu",
     "adapters, and",
     "has weights of",
