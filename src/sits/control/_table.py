@@ -14,10 +14,8 @@ from sits.control._lifecycle import State
 from sits.control._room import MAX_TABLE_BYTES, Room, fit_table, key_records
 from sits.control._settings import Settings
 from sits.control._status import unit_refusal
-from sits.control._wanted import Release, UnitKey, Wanted
+from sits.control._wanted import UnitKey, Wanted
 from sits.control._world import TrackedInstance, World
-from sits.models import ModelKind
-from sits.spec import Serves
 from sits.store import KeyEntry
 from sits.wire import (
     Channel,
@@ -27,7 +25,6 @@ from sits.wire import (
     RoutedInstance,
     Table,
     TablePatch,
-    UnitKind,
     UnitRoute,
     WireError,
 )
@@ -83,16 +80,8 @@ class Routes:
             refusal=refusal,
             hold_s=self._settings.hold_s,
             queue_limit=self._settings.queue_limit,
-            kind=_kind(release),
+            kind=release.kind,
         )
-
-
-def _kind(release: Release) -> UnitKind:
-    if release.remotes and release.unit:
-        is_embedding = release.unit.engine.serves is Serves.EMBEDDING
-    else:
-        is_embedding = release.pin is not None and release.pin.kind is ModelKind.EMBEDDING
-    return UnitKind.EMBEDDING if is_embedding else UnitKind.CHAT
 
 
 def _instances(world: World, unit: Wanted) -> tuple[RoutedInstance, ...]:

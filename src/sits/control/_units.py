@@ -28,7 +28,7 @@ from sits.spec import (
     revision_id,
 )
 from sits.store import EventRecord, RevisionRecord, RouteRecord, Store
-from sits.wire import UnitRoute
+from sits.wire import UnitKind, UnitRoute
 
 log = logging.getLogger(__name__)
 
@@ -250,8 +250,11 @@ class Units:
         }
 
     def endpoint(self, unit: Wanted) -> str:
-        """Return the URL that a unit answers on."""
-        return f"{self._settings.public_url.rstrip('/')}/iu/{unit.name}/v1/query"
+        """Return the URL that a unit answers on, or its kind of unit, by name, does."""
+        base = self._settings.public_url.rstrip("/")
+        if unit.target.kind is UnitKind.EMBEDDING:
+            return f"{base}/v1/embeddings"
+        return f"{base}/iu/{unit.name}/v1/query"
 
     # parts
 

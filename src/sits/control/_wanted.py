@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import Any
 
 from sits.control._names import host_name, remote_host_name, variant_name
-from sits.models import ModelFile, ModelPin
-from sits.spec import EngineKind, IdleField, Scale, Unit, canonical_json, idle_fields
-from sits.wire import HostKind, RemoteEndpoint, StartHost
+from sits.models import ModelFile, ModelKind, ModelPin
+from sits.spec import EngineKind, IdleField, Scale, Serves, Unit, canonical_json, idle_fields
+from sits.wire import HostKind, RemoteEndpoint, StartHost, UnitKind
 
 UnitKey = tuple[str, str]  # (tenant, unit's name)
 
@@ -84,6 +84,15 @@ class Release:
             return None
         path = str(self.model.path)
         return StartHost(host_name(path), path)
+
+    @property
+    def kind(self) -> UnitKind:
+        """What its model makes of a request."""
+        if self.remotes and self.unit:
+            is_embedding = self.unit.engine.serves is Serves.EMBEDDING
+        else:
+            is_embedding = self.pin is not None and self.pin.kind is ModelKind.EMBEDDING
+        return UnitKind.EMBEDDING if is_embedding else UnitKind.CHAT
 
     def runs_as(self, other: "Release") -> bool:
         """Return whether one's instances are the other's too: only what requests carry differs."""

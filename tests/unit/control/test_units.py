@@ -98,6 +98,15 @@ async def test_a_revision_is_bound_to_what_its_model_was_when_it_was_deployed(
     assert machine.models.kept == {first.target.pin.digest, moved.digest}
 
 
+async def test_an_embedding_unit_names_the_endpoint_that_answers_for_it(
+    store: Store, machine: Machine
+) -> None:
+    units = make_units(store, machine)
+    for model, path in (("small", "/iu/chat/v1/query"), ("embedder", "/v1/embeddings")):
+        deployed = (await units.deploy("t", chat(model=model))).unit
+        assert units.describe(deployed)["endpoint"] == f"http://127.0.0.1:7480{path}"
+
+
 async def test_models_of_deleted_units_are_not_kept(store: Store, machine: Machine) -> None:
     units = make_units(store, machine)
     await units.deploy("t", CHAT)
