@@ -25,9 +25,6 @@ from sits.cli._waiting import wait_until_ready
 app = typer.Typer(
     help="Intelligence Units: deploy, look at, call, roll back, delete.", no_args_is_help=True
 )
-for command in (_past.diff, _past.history, _past.rollback, _past.events, _past.logs, _past.wait):
-    app.command()(command)
-app.command()(schema)
 
 
 @app.command()
@@ -172,6 +169,18 @@ def call(
             return
         with api.stream(path, {**body, "stream": True}) as answer:
             print_pieces(event["output"] for event in answer.events)
+
+
+for command in (
+    _past.diff,
+    _past.history,
+    _past.rollback,
+    _past.events,
+    _past.logs,
+    _past.wait,
+    schema,
+):
+    app.command()(command)
 
 
 def _inputs(pairs: list[str], document: str | None) -> dict[str, Any]:

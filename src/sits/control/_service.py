@@ -34,6 +34,7 @@ from sits.wire import Channel, Load, ToControl, WireError, serve
 STORE_FILE = "sits.db"
 _SETTLE_S = 1.0
 _STORE_RETRY_S = 1.0
+_SOON_S = 0.05
 _PIN_RETRY_S = 30.0
 _EVENTS_S = 0.5
 _KEEP_EVENTS_S = 7 * 24 * 3600.0
@@ -88,6 +89,7 @@ async def run(
             group.start_soon(control.models.run)
             group.start_soon(control.run_pins)
             group.start_soon(control.run_events)
+            group.start_soon(control.run_soon)
             group.start_soon(control.run_loop)
             log.info("control runs api=%s link=%s", settings.api_socket, settings.control_socket)
             task_status.started()
@@ -119,6 +121,7 @@ class _Control:
             make_name=Names(epoch),
         )
         self._event = anyio.Event()
+        self._soon = anyio.Event()
         self._turns = 0
         self._published_turn = 0
         self._published = anyio.Event()
@@ -159,6 +162,14 @@ class _Control:
             except StoreError as error:
                 log.warning("events are not written yet problem=%s", error)
             await self._clock.sleep_until(self._clock.monotonic_s() + _EVENTS_S)
+
+    async def run_soon(self) -> None:
+        """Wake the loop a little after what is not urgent: once for all that comes meanwhile."""
+        while True:
+            await self._soon.wait()
+            await anyio.sleep(_SOON_S)
+            self._soon = anyio.Event()
+            self.wake()
 
     async def run_loop(self) -> None:
         while True:
@@ -230,7 +241,10 @@ class _Control:
             async for load in channel:
                 self._world.set_load(gateway, load)
                 self._publisher.taken(gateway, load.table_version)
-                self.wake()
+                if any(unit.waiting for unit in load.units):
+                    self.wake()
+                else:  # nobody waits for what is decided; many such come in a busy second
+                    self._soon.set()
         except WireError as error:
             log.warning("link to a gateway broke error=%s", error)
         finally:

@@ -18,3 +18,9 @@ def directory() -> Iterator[Path]:
 async def running(directory: Path) -> AsyncIterator[Platform]:
     async with platform(directory) as up:
         yield up
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have nothing wait for real time: what is not urgent is done at the next chance."""
+    monkeypatch.setattr("sits.control._service._SOON_S", 0.0)
