@@ -75,6 +75,19 @@ def unit_refusal(world: World, unit: Wanted, now_s: float) -> str | None:
     return release_refusal(world, unit.key, unit.current, now_s)
 
 
+_PENDING = {
+    "PullingModel": "its model is being taken in",
+    "LoadingModel": "its model is being loaded",
+    "OpeningTemplate": "its tenant's template is being made",
+}
+
+
+def unit_pending(world: World, unit: Wanted) -> str | None:
+    """Return what a unit waits for before any instance could start; None: nothing."""
+    waiting = None if world.has_instances(unit.key) else _waiting_for(world, unit.current)
+    return _PENDING[waiting[0]] if waiting else None
+
+
 def _phase(
     world: World, unit: Wanted, counts: Counter[str], refusal: str | None, now_s: float
 ) -> tuple[UnitPhase, str, str]:

@@ -13,7 +13,7 @@ import anyio
 from sits.control._lifecycle import State
 from sits.control._room import MAX_TABLE_BYTES, Room, fit_table, key_records
 from sits.control._settings import Settings
-from sits.control._status import unit_refusal
+from sits.control._status import unit_pending, unit_refusal
 from sits.control._wanted import UnitKey, Wanted
 from sits.control._world import TrackedInstance, World
 from sits.store import KeyEntry
@@ -29,7 +29,7 @@ from sits.wire import (
     WireError,
 )
 
-_Basis = tuple[Wanted, tuple[RoutedInstance, ...], str | None]
+_Basis = tuple[Wanted, tuple[RoutedInstance, ...], str | None, str | None]
 
 _EPOCH_BITS = 32
 _SEND_S = 1.0
@@ -56,7 +56,12 @@ class Routes:
         for unit in wanted:
             if unit.deleted:
                 continue
-            basis = (unit, _instances(self._world, unit), unit_refusal(self._world, unit, now_s))
+            basis = (
+                unit,
+                _instances(self._world, unit),
+                unit_refusal(self._world, unit, now_s),
+                unit_pending(self._world, unit),
+            )
             former = self._made.get(unit.key)
             same = former is not None and former[0][0] is unit and former[0][1:] == basis[1:]
             made[unit.key] = former if former and same else (basis, self.make_one(*basis))
@@ -64,9 +69,13 @@ class Routes:
         return {key: route for key, (_, route) in made.items()}
 
     def make_one(
-        self, unit: Wanted, instances: tuple[RoutedInstance, ...], refusal: str | None
+        self,
+        unit: Wanted,
+        instances: tuple[RoutedInstance, ...] = (),
+        refusal: str | None = None,
+        pending: str | None = None,
     ) -> UnitRoute:
-        """Return a unit's route, given its instances and why it cannot serve."""
+        """Return a unit's route, given its instances, why it cannot serve and what it waits for."""
         release = unit.current
         prompt = release.unit.prompt if release.unit else None
         return UnitRoute(
@@ -81,6 +90,7 @@ class Routes:
             hold_s=self._settings.hold_s,
             queue_limit=self._settings.queue_limit,
             kind=release.kind,
+            pending=pending,
         )
 
 

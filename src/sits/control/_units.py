@@ -277,7 +277,7 @@ class Units:
     def _check_room(self, planned: Wanted) -> UnitRoute:
         """Return what gateways will be told of a unit when it serves, if there is room for it."""
         served = replace(planned, serving=None)
-        route = Routes(self._world, self._settings).make_one(served, (), None)
+        route = Routes(self._world, self._settings).make_one(served)
         self._room.check(route)
         return route
 

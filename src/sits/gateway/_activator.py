@@ -285,6 +285,13 @@ def _full(route: UnitRoute) -> ApiError:
 def _held_too_long(unit: _Unit) -> ApiError:
     name = unit.route.name if unit.route is not None else "?"
     hold_s = unit.route.hold_s if unit.route is not None else 0.0
+    if unit.route is not None and unit.route.pending:
+        return ApiError(
+            503,
+            "hold_timeout",
+            f"the unit {name!r} was not ready within {hold_s:g} s: {unit.route.pending}; try again "
+            f"later (`sits iu get {name}` tells how far it is)",
+        )
     return ApiError(
         503,
         "hold_timeout",

@@ -35,6 +35,7 @@ class UnitRoute(msgspec.Struct, frozen=True):
         hold_s: how long a request may wait for an instance.
         queue_limit: how many requests may wait at once; the next is answered 429.
         kind: which of the API's routes it answers on.
+        pending: what it waits for before any instance could start; None: nothing.
     """
 
     name: str
@@ -48,6 +49,7 @@ class UnitRoute(msgspec.Struct, frozen=True):
     hold_s: float
     queue_limit: int
     kind: UnitKind = UnitKind.CHAT
+    pending: str | None = None
 
 
 class KeyRecord(msgspec.Struct, frozen=True):

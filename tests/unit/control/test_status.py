@@ -123,6 +123,17 @@ def test_a_model_that_is_being_taken_in_says_how_far_it_is() -> None:
     assert status(scene).refusal is None
 
 
+def test_gateways_are_told_what_a_unit_waits_for_until_it_can_start() -> None:
+    scene = Scene(make_wanted())
+    waits = [routes_of(scene)[0].pending]
+    scene.warm()
+    waits.append(routes_of(scene)[0].pending)
+    release = make_release(progress="downloading")
+    scene.wanted = [replace(make_wanted(), target=release, serving=None)]
+    waits.append(routes_of(scene)[0].pending)
+    assert waits == ["its model is being loaded", None, "its model is being taken in"]
+
+
 def test_while_a_newer_revision_gets_ready_the_former_serves_and_is_named() -> None:
     scene = Scene(make_wanted(prompt="old"))
     scene.serve()

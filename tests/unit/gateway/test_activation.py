@@ -125,6 +125,16 @@ async def test_a_hold_ends_at_its_deadline_with_the_units_state(tmp_path: Path) 
     assert answer.headers["retry-after"] == "1"
 
 
+async def test_a_hold_that_ends_before_a_unit_was_ready_says_what_it_waits_for(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as it:
+        it.table(make_route(hold_s=0.01, pending="its model is being taken in"))
+        answer = await it.client.chat()
+    assert (answer.status, answer.error["code"]) == (503, "hold_timeout")
+    assert "was not ready within 0.01 s: its model is being taken in" in answer.error["message"]
+
+
 async def test_a_unit_that_refuses_answers_at_once_also_those_who_wait(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         it.table(make_route())
