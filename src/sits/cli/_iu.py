@@ -19,7 +19,7 @@ from sits.cli._output import (
     say,
 )
 from sits.cli._schema import schema
-from sits.cli._unit_file import read_unit
+from sits.cli._unit_file import read_unit, spec_text
 from sits.cli._waiting import wait_until_ready
 
 app = typer.Typer(
@@ -69,18 +69,19 @@ def list_units(output: OutputOption = Output.TEXT) -> None:
     from sits.cli._client import connect
 
     with connect() as api:
-        units = api.request("GET", "/api/v1/units")["units"]
+        query = "" if output is Output.JSON else "?brief=true"
+        units = api.request("GET", f"/api/v1/units{query}")["units"]
     if output is Output.JSON:
         print_json(units)
         return
     rows = [
         (
             unit["name"],
-            unit["status"]["phase"],
-            f"{unit['status']['instances']['ready']}/{unit['spec']['scale']['max_instances']}",
-            unit["status"]["tier"],
-            unit["spec"]["model"],
-            unit["status"]["message"],
+            unit["phase"],
+            f"{unit['ready_instances']}/{unit['max_instances']}",
+            unit["tier"],
+            unit["model"],
+            unit["message"],
         )
         for unit in units
     ]
@@ -108,7 +109,6 @@ def get(name: NameArgument, output: OutputOption = Output.TEXT) -> None:
         ("message", status["message"]),
         ("instances", instances),
         ("tier", f"{status['tier']} (how the next request would start)"),
-        ("spec", json.dumps(unit["spec"], ensure_ascii=False)),
     ):
         typer.echo(f"{label:<10} {value}")
     rows = [
@@ -117,6 +117,7 @@ def get(name: NameArgument, output: OutputOption = Output.TEXT) -> None:
     ]
     typer.echo()
     print_table(("CONDITION", "STATUS", "REASON", "MESSAGE"), rows, "")
+    typer.echo(f"\n{spec_text(unit['spec'])}")
 
 
 def _revision(unit: dict[str, Any]) -> str:

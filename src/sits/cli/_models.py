@@ -124,25 +124,37 @@ def _show_progress(reference: str) -> "Iterator[Callable[[PullProgress], None]]"
 @contextmanager
 def _bar(reference: str) -> "Iterator[Callable[[PullProgress], None]]":
     from rich import progress as rich_progress
-    from rich.console import Console
+    from rich.console import Console, Group
+    from rich.live import Live
 
-    columns = (
+    console = Console(stderr=True)
+    bytes_shown = rich_progress.Progress(
         rich_progress.TextColumn("{task.description}"),
         rich_progress.BarColumn(),
         rich_progress.DownloadColumn(),
         rich_progress.TransferSpeedColumn(),
         rich_progress.TimeRemainingColumn(),
     )
-    with rich_progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(reference, total=None)
+    waiting = rich_progress.Progress(
+        rich_progress.SpinnerColumn(),
+        rich_progress.TextColumn("{task.description}"),
+        rich_progress.TimeElapsedColumn(),
+    )
+    with Live(Group(bytes_shown, waiting), console=console, transient=True):
+        counted = bytes_shown.add_task(reference, total=None, visible=False)
+        other = waiting.add_task(reference, total=None)
 
         def on_progress(progress: "PullProgress") -> None:
-            bar.update(
-                task,
+            words = progress.message or progress.state
+            is_counted = progress.state == "downloading" and bool(progress.total_bytes)
+            bytes_shown.update(
+                counted,
                 total=progress.total_bytes or None,
                 completed=progress.done_bytes,
-                description=progress.message or progress.state,
+                description=words,
+                visible=is_counted,
             )
+            waiting.update(other, description=words, visible=not is_counted)
 
         yield on_progress
 

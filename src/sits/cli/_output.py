@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,14 +39,24 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> None:
-    """Print rows under their columns' names; `empty` when there are none."""
+    """Print rows under their columns' names; `empty` when there are none.
+
+    On a terminal the last column is cut where the line would not fit.
+    """
     if not rows:
         say(empty)
         return
     widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
-    for row in (columns, *rows):
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        typer.echo(line.rstrip())
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (columns, *rows)
+    )
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    typer.echo("\n".join(_cut(line, room) for line in lines))  # in one piece: each echo is flushed
+
+
+def _cut(line: str, room: int) -> str:
+    return line if not room or len(line) <= room else line[: room - 1] + "…"
 
 
 def print_pieces(pieces: Iterable[str]) -> str:

@@ -1,6 +1,7 @@
 """`sits iu diff|history|rollback|events|logs|wait`: what changed, what happened, and back again."""
 
 import difflib
+import json
 import sys
 import time
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sits.cli._log_line import read_line
 from sits.cli._names import NameArgument, complete_unit
 from sits.cli._output import (
     CliError,
@@ -131,15 +133,16 @@ def events(
         if output is Output.JSON and not follow:
             print_json(found)
             return
-        columns = ("LAST", "KIND", "REASON", "TIMES", "MESSAGE")
-        print_table(columns, [_event_row(event) for event in found], "nothing has happened yet")
+        if output is Output.TEXT:
+            columns = ("LAST", "KIND", "REASON", "TIMES", "MESSAGE")
+            print_table(columns, [_event_row(event) for event in found], "nothing has happened yet")
+        last, fresh = 0, found if output is Output.JSON else []
         while follow:
-            after = found[-1]["seq"] if found else 0
+            for event in fresh:
+                _print_line(event, output, "  ".join(_event_row(event)))
+            last = max((event["seq"] for event in found), default=last)
             time.sleep(_POLL_S)
-            more = api.request("GET", f"{path}?after={after}")["events"]
-            for event in more:
-                typer.echo("  ".join(_event_row(event)))
-            found = more or found
+            found = fresh = api.request("GET", f"{path}?after={last}")["events"]
 
 
 def logs(
@@ -157,14 +160,13 @@ def logs(
     with connect() as api:
         page = api.request("GET", f"{path}?tail={tail}")
         if output is Output.JSON and not follow:
-            print_json(page["lines"])
+            print_json([read_line(line) for line in page["lines"]])
             return
         while True:
             for line in page["lines"]:
-                typer.echo(line)
+                _print_line(read_line(line), output, line)
             if not follow:
                 return
-            sys.stdout.flush()
             time.sleep(_POLL_S)
             cursor = quote(page["cursor"], safe="")
             page = api.request("GET", f"{path}?tail=1000&cursor={cursor}")
@@ -198,6 +200,12 @@ def wait(
         print_json(told)
     else:
         say(f"{name}: {condition}")
+
+
+def _print_line(value: Any, output: Output, text: str) -> None:
+    """Print what came while following: one line of text, or one line of JSON."""
+    typer.echo(json.dumps(value, ensure_ascii=False) if output is Output.JSON else text)
+    sys.stdout.flush()
 
 
 Side = tuple[str, dict[str, Any]]

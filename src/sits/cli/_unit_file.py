@@ -36,6 +36,15 @@ def read_unit(file: Path) -> tuple[dict[str, Any], list[str]]:
     return json.loads(canonical_json(unit)), list(loaded.notes)
 
 
+def spec_text(spec: dict[str, Any]) -> str:
+    """Return a unit as YAML, as one would write it into a file."""
+    import yaml
+
+    first = [name for name in ("name", "model") if name in spec]
+    ordered = {name: spec[name] for name in [*first, *sorted(spec.keys() - {*first})]}
+    return yaml.safe_dump(ordered, allow_unicode=True, sort_keys=False, width=100).rstrip()
+
+
 def _read_start(file: Path, size: int) -> bytes:
     """Return a file's first bytes: one more than `size` tells that it has more."""
     try:

@@ -96,13 +96,17 @@ def _unit_routes(units: Units, settle: Settle) -> APIRouter:
             await settle()
             log.info("deployed tenant=%s unit=%s", tenant, done.unit.name)
         answer = {**_summary(units.describe(done.unit)), "notes": list(done.notes)}
+        if dry_run:  # what it would be in is not known before it is there
+            answer["phase"] = None
+            answer["would"] = "create" if done.created else "update"
         return JSONResponse(answer, 201 if done.created and not dry_run else 200)
 
     @router.get("")
-    async def list_units(tenant: Tenant) -> Response:
-        """List the tenant's units, by name."""
+    async def list_units(tenant: Tenant, brief: bool = False) -> Response:
+        """List the tenant's units, by name; `brief`: only what one line says of each."""
+        show = units.outline if brief else units.whole
         own = (unit for unit in units.catalog.wanted() if unit.tenant == tenant)
-        listed = {"units": [units.describe(unit) for unit in own]}
+        listed = {"units": [show(unit) for unit in own]}
         # Encoded here: FastAPI looks at each value of a thousand units first.
         return Response(msgspec.json.encode(listed), media_type="application/json")
 

@@ -5,7 +5,7 @@
 
 from dataclasses import dataclass
 
-from sits.control._health import left_out, release_refusal
+from sits.control._health import left_out, release_refusal, release_trouble
 from sits.control._lifecycle import HostState, State
 from sits.control._room import LEFT_OUT
 from sits.control._wanted import Wanted
@@ -54,6 +54,9 @@ def _ready(world: World, unit: Wanted, refusal: str | None) -> Condition:
         reason = "PlatformFull" if left_out(world, unit) else "CannotServe"
         return Condition("Ready", "False", reason, refusal)
     release = unit.current
+    trouble = release_trouble(world, unit.key, release)
+    if trouble and not _ready_count(world, unit):
+        return Condition("Ready", "False", "CrashLoop", trouble)
     host = world.hosts.get(release.host or "")
     is_up = host is not None and host.life.state is HostState.READY
     if is_up and host and host.templates.get(release.tenant) is TemplateState.READY:
@@ -82,7 +85,9 @@ def _rolled_out(world: World, unit: Wanted, now_s: float) -> Condition:
         return Condition(kind, "False", "PlatformFull", LEFT_OUT)
     if unit.serving is not None and not unit.is_rolling:
         return Condition(kind, "True", "Complete", f"revision {newest} takes traffic")
-    problem = release_refusal(world, unit.key, unit.target, now_s, is_canary=unit.is_rolling)
+    rolling = unit.is_rolling
+    problem = release_refusal(world, unit.key, unit.target, now_s, is_canary=rolling)
+    problem = problem or release_trouble(world, unit.key, unit.target, is_canary=rolling)
     if problem:
         return Condition(kind, "False", "Failed", f"revision {newest}: {problem}")
     former = f"; revision {unit.current.revision} takes traffic" if unit.is_rolling else ""
@@ -91,12 +96,16 @@ def _rolled_out(world: World, unit: Wanted, now_s: float) -> Condition:
 
 def _active(world: World, unit: Wanted) -> Condition:
     items = world.instances_of(unit.key)
-    ready = sum(item.life.state is State.READY for item in items)
+    ready = _ready_count(world, unit)
     if ready:
-        return Condition("Active", "True", "Running", f"{ready} instances run")
+        return Condition("Active", "True", "Running", f"instances that run: {ready}")
     if any(item.life.state is State.STARTING for item in items):
         return Condition("Active", "Unknown", "Starting", "an instance starts")
     return Condition("Active", "False", "ScaledToZero", "no instance runs; a request starts one")
+
+
+def _ready_count(world: World, unit: Wanted) -> int:
+    return sum(item.life.state is State.READY for item in world.instances_of(unit.key))
 
 
 def _acted_on(unit: Wanted) -> Condition:

@@ -1,9 +1,11 @@
 """What keeps a revision from serving. Pure."""
 
+from collections.abc import Iterator
+
 from sits.control._lifecycle import HostState
 from sits.control._wanted import Release, UnitKey, Wanted
 from sits.control._world import World
-from sits.policy import MAX_DELAY_S, Backoff, is_crash_looping
+from sits.policy import MAX_DELAY_S, Backoff, is_crash_looping, is_failing
 
 _NONE = Backoff()
 
@@ -22,7 +24,7 @@ def host_state(world: World, release: Release) -> HostState | None:
 def release_refusal(
     world: World, key: UnitKey, release: Release, now_s: float, *, is_canary: bool = False
 ) -> str | None:
-    """Return why a revision cannot serve; None where it can, or may soon.
+    """Return why requests to a revision are refused; None where it serves, or may soon.
 
     Args:
         world: what is observed.
@@ -33,8 +35,30 @@ def release_refusal(
     """
     if release.problem:
         return release.problem
+    for what, backoff in _failures(world, key, release, is_canary=is_canary):
+        if is_crash_looping(backoff, now_s):
+            return _words(what, backoff, release)
+    return None
+
+
+def release_trouble(
+    world: World, key: UnitKey, release: Release, *, is_canary: bool = False
+) -> str | None:
+    """Return what fails again and again; None where nothing does.
+
+    Between two tries it may be that requests are let through once more; it is no better for that.
+    """
+    for what, backoff in _failures(world, key, release, is_canary=is_canary):
+        if is_failing(backoff):
+            return _words(what, backoff, release)
+    return None
+
+
+def _failures(
+    world: World, key: UnitKey, release: Release, *, is_canary: bool
+) -> Iterator[tuple[str, Backoff]]:
     if release.host is None:
-        return None
+        return
     if is_canary:
         own = world.canary_backoffs.get(key, _NONE)
     else:
@@ -42,17 +66,21 @@ def release_refusal(
         own = scale.backoff if scale else _NONE
     host = world.host_backoffs.get(release.host, _NONE)
     template = world.template_backoffs.get((release.host, release.tenant), _NONE)
-    if not (own.failures or host.failures or template.failures):
-        return None  # as for nearly all, always
-    crashes = {
-        "its instances keep failing": own,
-        "its model's host keeps failing": host,
-        "its tenant's template keeps failing": template,
-    }
-    for what, backoff in crashes.items():
-        if is_crash_looping(backoff, now_s):
-            return (
-                f"{what} ({backoff.failures} times in a row; tried again every "
-                f"{MAX_DELAY_S:.0f} s, or at once when it is deployed again): {backoff.reason}"
-            )
-    return None
+    if own.failures or host.failures or template.failures:  # for nearly all, always, none has
+        yield "its instances keep failing", own
+        yield "its model's host keeps failing", host
+        yield "its tenant's template keeps failing", template
+
+
+def _words(what: str, backoff: Backoff, release: Release) -> str:
+    return (
+        f"{what} ({backoff.failures} times in a row; tried again every {MAX_DELAY_S:.0f} s, or at "
+        f"once when it is deployed again): {by_name(backoff.reason, release)}"
+    )
+
+
+def by_name(text: str, release: Release) -> str:
+    """Return a message in which a model's file is called what the unit calls the model."""
+    if release.model is None or release.unit is None:
+        return text
+    return text.replace(str(release.model.path), str(release.unit.model))

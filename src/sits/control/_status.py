@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sits.control._conditions import Condition, make_conditions
-from sits.control._health import host_state, left_out, release_refusal
+from sits.control._health import (
+    by_name,
+    host_state,
+    left_out,
+    release_refusal,
+    release_trouble,
+)
 from sits.control._lifecycle import HostState, State
 from sits.control._room import LEFT_OUT
 from sits.control._wanted import Release, Wanted
@@ -48,18 +54,21 @@ class UnitStatus:
     refusal: str | None = None
 
 
-def unit_status(world: World, unit: Wanted, now_s: float) -> UnitStatus:
-    """Derive a unit's status."""
+_SHOWN = tuple(str(state) for state in State if state is not State.GONE)
+
+
+def unit_status(world: World, unit: Wanted, now_s: float, *, brief: bool = False) -> UnitStatus:
+    """Derive a unit's status; a brief one has no conditions."""
     counts = Counter(str(item.life.state) for item in world.instances_of(unit.key))
     refusal = LEFT_OUT if left_out(world, unit) else unit_refusal(world, unit, now_s)
     phase, reason, message = _phase(world, unit, counts, refusal, now_s)
-    instances = {str(state): counts[state] for state in State if state is not State.GONE}
+    instances = {state: counts[state] for state in _SHOWN}
     return UnitStatus(
         phase,
         reason,
         message,
         unit.serving.revision if unit.serving else None,
-        make_conditions(world, unit, refusal, now_s),
+        () if brief else make_conditions(world, unit, refusal, now_s),
         instances,
         _tier(world, unit.current, counts),
         refusal,
@@ -78,6 +87,7 @@ def unit_refusal(world: World, unit: Wanted, now_s: float) -> str | None:
 _PENDING = {
     "PullingModel": "its model is being taken in",
     "LoadingModel": "its model is being loaded",
+    "StartingHost": "the host of its endpoints starts",
     "OpeningTemplate": "its tenant's template is being made",
 }
 
@@ -98,11 +108,14 @@ def _phase(
         return UnitPhase.FAILED, _failure(world, unit), refusal
     if unit.is_rolling:
         return (UnitPhase.UPDATING, *_rolling(world, unit, now_s))
+    trouble = release_trouble(world, unit.key, unit.current)
+    if trouble and not counts[State.READY]:
+        return UnitPhase.FAILED, "CrashLoop", trouble
     waiting = _waiting_for(world, unit.current)
     if waiting is not None:
         return (UnitPhase.DEPLOYING, *waiting)
     if counts[State.READY]:
-        return UnitPhase.READY, "Serving", f"{counts[State.READY]} of its instances serve"
+        return UnitPhase.READY, "Serving", f"instances that serve: {counts[State.READY]}"
     if counts[State.STARTING]:
         return UnitPhase.READY, "Starting", "an instance is starting"
     failure = world.scales.get(unit.key, ScaleState()).backoff
@@ -116,6 +129,7 @@ def _rolling(world: World, unit: Wanted, now_s: float) -> tuple[str, str]:
     target = unit.target
     serves = f"revision {unit.current.revision} serves until then"
     problem = release_refusal(world, unit.key, target, now_s, is_canary=True)
+    problem = problem or release_trouble(world, unit.key, target, is_canary=True)
     if problem:
         return "RolloutFailed", f"revision {target.revision} cannot take traffic: {problem}"
     reason, message = _waiting_for(world, target) or ("StartingRevision", "its instance starts")
@@ -136,7 +150,8 @@ def _waiting_for(world: World, release: Release) -> tuple[str, str] | None:
         return "PullingModel", release.progress or "the model is being looked up"
     host = world.hosts.get(release.host)
     if host_state(world, release) is not HostState.READY or host is None:
-        return "LoadingModel", _waiting_for_host(world, release)
+        reason = "StartingHost" if release.remotes else "LoadingModel"
+        return reason, _waiting_for_host(world, release)
     if host.templates.get(release.tenant) is not TemplateState.READY:
         return "OpeningTemplate", _waiting_for_template(world, release)
     return None
@@ -145,8 +160,10 @@ def _waiting_for(world: World, release: Release) -> tuple[str, str] | None:
 def _waiting_for_host(world: World, release: Release) -> str:
     backoff = world.host_backoffs.get(release.host or "", Backoff())
     if backoff.failures:
-        return f"the model's host failed and is tried again: {backoff.reason}"
-    return "the model is being loaded"
+        return f"the model's host failed and is tried again: {by_name(backoff.reason, release)}"
+    return (
+        "the host of endpoints elsewhere starts" if release.remotes else "the model is being loaded"
+    )
 
 
 def _waiting_for_template(world: World, release: Release) -> str:

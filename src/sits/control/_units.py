@@ -11,6 +11,7 @@ import msgspec
 from sits.control._catalog import Catalog, encode_pin, unit_not_found
 from sits.control._clock import Clock
 from sits.control._errors import RevisionNotFound
+from sits.control._lifecycle import State
 from sits.control._models import Models, PullEnd
 from sits.control._room import Room
 from sits.control._settings import Settings
@@ -233,6 +234,27 @@ class Units:
 
     def describe(self, unit: Wanted) -> dict[str, Any]:
         """Return a unit as the API shows it."""
+        described: dict[str, Any] = msgspec.to_builtins(self.whole(unit))
+        return described
+
+    def outline(self, unit: Wanted) -> dict[str, Any]:
+        """Return what a line about a unit says, as JSON's types."""
+        unit = self.catalog.freshen(unit)
+        status = unit_status(self._world, unit, self._clock.monotonic_s(), brief=True)
+        return {
+            "name": unit.name,
+            "revision": unit.target.revision,
+            "model": unit.target.spec["model"],
+            "phase": status.phase,
+            "reason": status.reason,
+            "message": status.message,
+            "tier": status.tier,
+            "ready_instances": status.instances[State.READY],
+            "max_instances": unit.target.scale.max_instances,
+        }
+
+    def whole(self, unit: Wanted) -> dict[str, Any]:
+        """Return a unit as `describe`, with objects in it that msgspec encodes: for many units."""
         unit = self.catalog.freshen(unit)
         status = unit_status(self._world, unit, self._clock.monotonic_s())
         spec = unit.target.spec
@@ -246,14 +268,17 @@ class Units:
             "created_s": unit.created_s,
             "updated_s": unit.updated_s,
             "spec": spec,
-            "status": msgspec.to_builtins(status),
+            "status": status,
         }
 
     def endpoint(self, unit: Wanted) -> str:
-        """Return the URL that a unit answers on, or its kind of unit, by name, does."""
+        """Return the URL that a unit answers on: its own, where it has a template to fill."""
         base = self._settings.public_url.rstrip("/")
         if unit.target.kind is UnitKind.EMBEDDING:
             return f"{base}/v1/embeddings"
+        prompt = unit.target.unit.prompt if unit.target.unit else None
+        if prompt is None or prompt.template is None:
+            return f"{base}/v1/chat/completions"
         return f"{base}/iu/{unit.name}/v1/query"
 
     # parts

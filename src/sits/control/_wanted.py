@@ -103,6 +103,9 @@ class Release:
 class Wanted:
     """A unit as the store has it.
 
+    What follows from its fields is computed once: each turn of the loop asks for it several
+    times, of every unit.
+
     Attributes:
         target: the newest revision.
         serving: the revision that takes traffic; None: none was ever ready.
@@ -117,22 +120,22 @@ class Wanted:
     updated_s: float
     deleted: bool = False
 
-    @property
+    @cached_property
     def key(self) -> UnitKey:
         """How the world knows it."""
         return self.tenant, self.name
 
-    @property
+    @cached_property
     def current(self) -> Release:
         """The revision that takes traffic, or will."""
         return self.serving or self.target
 
-    @property
+    @cached_property
     def is_rolling(self) -> bool:
         """Whether a newer revision than the one that takes traffic is to take it."""
         return self.serving is not None and self.serving.revision != self.target.revision
 
-    @property
+    @cached_property
     def releases(self) -> tuple[Release, ...]:
         """The revisions that need to be kept warm: none of a unit that goes."""
         if self.deleted:

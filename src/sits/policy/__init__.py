@@ -16,6 +16,7 @@ from sits.policy._backoff import (
     after_health,
     backoff_due_s,
     is_crash_looping,
+    is_failing,
     may_try,
 )
 from sits.policy._instances import (
@@ -49,6 +50,7 @@ __all__ = [
     "backoff_due_s",
     "decide_instances",
     "is_crash_looping",
+    "is_failing",
     "may_try",
     "pick_instance",
 ]

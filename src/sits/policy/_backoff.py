@@ -63,6 +63,11 @@ def is_crash_looping(backoff: Backoff, now_s: float) -> bool:
     return backoff.failures >= CRASH_LOOP_FAILURES and now_s < backoff.retry_at_s
 
 
+def is_failing(backoff: Backoff) -> bool:
+    """Return whether it fails again and again and was not well since: also between two tries."""
+    return backoff.failures >= CRASH_LOOP_FAILURES and backoff.healthy_since_s is None
+
+
 def backoff_due_s(backoff: Backoff, now_s: float) -> float | None:
     """Return when the state next changes by itself: a try falls due, or health has lasted."""
     if not may_try(backoff, now_s):

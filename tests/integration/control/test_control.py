@@ -40,7 +40,7 @@ async def test_a_deploy_answers_with_endpoint_and_makes_the_unit_warm(running: P
     assert answer.status_code == 201
     body = answer.json()
     assert body["name"] == "chat"
-    assert body["endpoint"] == "http://127.0.0.1:7480/iu/chat/v1/query"
+    assert body["endpoint"] == "http://127.0.0.1:7480/v1/chat/completions"
     assert len(body["revision"]) == 12
     assert body["phase"] == "Deploying"
     await running.record.until(lambda: bool(running.record.of(OpenTemplate)))

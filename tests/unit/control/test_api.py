@@ -97,7 +97,12 @@ async def test_a_dry_run_answers_like_a_deploy_and_changes_nothing(
     dry = await post(api, CHAT, "?dry_run=true")
     assert (await api.get("/api/v1/units")).json() == {"units": []}
     assert dry.status_code == 200
-    assert dry.json() == (await post(api, CHAT)).json()
+    told = dry.json()
+    assert (told.pop("phase"), told.pop("would")) == (None, "create")
+    deployed = (await post(api, CHAT)).json()
+    del deployed["phase"]
+    assert told == deployed
+    assert (await post(api, CHAT, "?dry_run=true")).json()["would"] == "update"
 
 
 async def test_a_unit_is_shown_with_what_is_wanted_and_what_is(api: httpx2.AsyncClient) -> None:
@@ -105,7 +110,7 @@ async def test_a_unit_is_shown_with_what_is_wanted_and_what_is(api: httpx2.Async
     shown = (await api.get("/api/v1/units/chat")).json()
     assert shown["spec"]["labels"] == {"team": "a"}
     assert shown["status"]["phase"] == "Deploying"
-    assert shown["endpoint"] == "http://127.0.0.1:7480/iu/chat/v1/query"
+    assert shown["endpoint"] == "http://127.0.0.1:7480/v1/chat/completions"
     assert (await api.get("/api/v1/units")).json() == {"units": [shown]}
 
 

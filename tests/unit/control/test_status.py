@@ -66,8 +66,17 @@ def test_a_host_in_a_crash_loop_refuses_until_its_next_try() -> None:
     scene.now_s -= 20.0
     assert summary(scene) == ("Failed", "CrashLoop", "cool")
     assert "bad magic" in (status(scene).refusal or "")
-    scene.now_s += 30.0
+    scene.now_s += 30.0  # the next request tries again, and nothing is better for that
     assert status(scene).refusal is None
+    assert summary(scene)[:2] == ("Failed", "CrashLoop")
+    assert conditions(scene)["Ready"] == ("False", "CrashLoop")
+
+
+def test_a_models_file_is_called_as_its_unit_calls_the_model() -> None:
+    scene = Scene(make_wanted())
+    scene.turn()
+    scene.world.host_down(SMALL, "/models/small.gguf: bad magic", 0.0)
+    assert "builtin://small: bad magic" in status(scene).message
 
 
 def test_a_unit_that_still_serves_is_never_refused() -> None:

@@ -98,12 +98,17 @@ async def test_a_revision_is_bound_to_what_its_model_was_when_it_was_deployed(
     assert machine.models.kept == {first.target.pin.digest, moved.digest}
 
 
-async def test_an_embedding_unit_names_the_endpoint_that_answers_for_it(
+async def test_a_unit_names_the_endpoint_that_answers_for_it(
     store: Store, machine: Machine
 ) -> None:
     units = make_units(store, machine)
-    for model, path in (("small", "/iu/chat/v1/query"), ("embedder", "/v1/embeddings")):
-        deployed = (await units.deploy("t", chat(model=model))).unit
+    bare = load_unit("name: chat\nmodel: builtin://small\n", "chat")
+    for loaded, path in (
+        (chat(), "/iu/chat/v1/query"),
+        (bare, "/v1/chat/completions"),
+        (chat(model="embedder"), "/v1/embeddings"),
+    ):
+        deployed = (await units.deploy("t", loaded)).unit
         assert units.describe(deployed)["endpoint"] == f"http://127.0.0.1:7480{path}"
 
 
