@@ -6,6 +6,7 @@ a client sent under that name); without one nothing is answered. Errors have the
 """
 
 import logging
+import math
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
@@ -21,17 +22,21 @@ from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Respons
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sits._errors import SitsError
 from sits._version import __version__
+from sits.control._catalog import unit_not_found
 from sits.control._errors import BodyTooLarge, RequestError, TenantMissing
 from sits.control._logs import MAX_LINES, read_unit_log
 from sits.control._units import Units
-from sits.models import ModelError
+from sits.models import ModelError, ModelUnavailable
 from sits.spec import MAX_UNIT_BYTES, Loaded, SpecError, load_unit, load_unit_json
+from sits.store import StoreError, StoreFull
 
 _TENANT = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _BODY_S = 30.0
+_MAX_SEQ = 2**31 - 1  # what every database has for a whole number
 # JSON may escape what YAML writes plainly.
 _MAX_BODY_BYTES = 2 * MAX_UNIT_BYTES
 
@@ -62,7 +67,7 @@ def make_app(
     app.add_exception_handler(SitsError, _on_sits_error)
     app.add_exception_handler(HTTPException, _on_http_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
-    app.add_exception_handler(Exception, _on_bug)
+    app.add_middleware(_Shield)
     return app
 
 
@@ -84,12 +89,25 @@ def _tenant(
 Tenant = Annotated[str, Depends(_tenant)]
 
 
+def _unit_name(name: str) -> str:
+    if not _TENANT.fullmatch(
+        name
+    ):  # a name of that form is no unit's, and not every store takes it
+        raise unit_not_found(name[:80])
+    return name
+
+
+UnitName = Annotated[str, Depends(_unit_name)]
+
+
 def _unit_routes(units: Units, settle: Settle) -> APIRouter:
     router = APIRouter(prefix="/api/v1/units", tags=["units"])
 
     @router.post("", status_code=201, openapi_extra=_UNIT_BODY)
     async def deploy(request: Request, tenant: Tenant, dry_run: bool = False) -> JSONResponse:
         """Deploy a unit: 201 where it is new, 200 where it was there; gateways know it then."""
+        if len(request.query_params.getlist("dry_run")) > 1:
+            raise RequestError("dry_run is given twice; give it once")
         loaded = _load(await _read_body(request), request.headers.get("content-type", ""))
         done = await units.deploy(tenant, loaded, dry_run=dry_run)
         if not dry_run:
@@ -111,12 +129,12 @@ def _unit_routes(units: Units, settle: Settle) -> APIRouter:
         return Response(msgspec.json.encode(listed), media_type="application/json")
 
     @router.get("/{name}")
-    async def get(name: str, tenant: Tenant) -> dict[str, Any]:
+    async def get(name: UnitName, tenant: Tenant) -> dict[str, Any]:
         """Show one unit: what is wanted (`spec`) and what is (`status`)."""
         return units.describe(units.catalog.find(tenant, name))
 
     @router.delete("/{name}")
-    async def delete(name: str, tenant: Tenant) -> dict[str, Any]:
+    async def delete(name: UnitName, tenant: Tenant) -> dict[str, Any]:
         """Delete a unit: no request reaches it any more, and those that run may finish."""
         described = units.describe(units.delete(tenant, name))
         await settle()
@@ -125,7 +143,7 @@ def _unit_routes(units: Units, settle: Settle) -> APIRouter:
 
     @router.post("/{name}/rollback")
     async def rollback(
-        name: str, tenant: Tenant, to: Annotated[str | None, Query(min_length=1)] = None
+        name: UnitName, tenant: Tenant, to: Annotated[str | None, Query(min_length=1)] = None
     ) -> dict[str, Any]:
         """Make an earlier revision the wanted one: `to`, or what served before."""
         unit = units.rollback(tenant, name, to)
@@ -141,7 +159,7 @@ def _past_routes(units: Units, log_dir: Path) -> APIRouter:
     router = APIRouter(prefix="/api/v1/units/{name}", tags=["units"])
 
     @router.get("/history")
-    async def history(name: str, tenant: Tenant) -> dict[str, Any]:
+    async def history(name: UnitName, tenant: Tenant) -> dict[str, Any]:
         """Show where a unit's traffic went, and which revisions it had; oldest first."""
         unit = units.catalog.find(tenant, name)
         routes, revisions = units.history(unit)
@@ -155,20 +173,20 @@ def _past_routes(units: Units, log_dir: Path) -> APIRouter:
         }
 
     @router.get("/revisions/{revision}")
-    async def revision(name: str, revision: str, tenant: Tenant) -> dict[str, Any]:
+    async def revision(name: UnitName, revision: str, tenant: Tenant) -> dict[str, Any]:
         """Show what was deployed as a revision; its head is enough."""
         return units.revision(units.catalog.find(tenant, name), revision)
 
     @router.get("/events")
     async def events(
-        name: str, tenant: Tenant, after: Annotated[int, Query(ge=0)] = 0
+        name: UnitName, tenant: Tenant, after: Annotated[int, Query(ge=0, le=_MAX_SEQ)] = 0
     ) -> dict[str, Any]:
         """Show what happened to a unit, oldest first, also to one that is gone."""
         return {"events": [asdict(event) for event in units.events(tenant, name, after)]}
 
     @router.get("/logs")
     async def logs(
-        name: str,
+        name: UnitName,
         tenant: Tenant,
         tail: Annotated[int, Query(ge=0, le=MAX_LINES)] = 100,
         cursor: str = "",
@@ -246,11 +264,12 @@ def _load(body: bytes, content_type: str) -> Loaded:
 
 
 def _error(
-    status: int, message: str, code: str, param: str | None = None, retryable: bool = False
+    status: int, message: str, code: str, param: str | None = None, retry_after_s: float = 0.0
 ) -> JSONResponse:
     kind = "invalid_request_error" if status < 500 else "server_error"
     body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
-    return JSONResponse(body, status, {"retry-after": "1"} if retryable else None)
+    headers = {"retry-after": str(math.ceil(retry_after_s))} if retry_after_s else None
+    return JSONResponse(body, status, headers)
 
 
 async def _on_sits_error(_request: Request, error: Exception) -> JSONResponse:
@@ -258,7 +277,24 @@ async def _on_sits_error(_request: Request, error: Exception) -> JSONResponse:
     param = _param(error)
     if error.http_status == HTTPStatus.INTERNAL_SERVER_ERROR:  # the others say what is the matter
         log.error("request failed", exc_info=error)
-    return _error(error.http_status, str(error), error.code, param, error.retryable)
+    return _error(error.http_status, _public(error), error.code, param, _retry_after_s(error))
+
+
+def _public(error: SitsError) -> str:
+    """Return what a caller is told: where the records are is the operator's to know."""
+    if not isinstance(error, StoreError):
+        return str(error)
+    log.warning("the store refuses problem=%s", error)
+    full = "it has no room" if isinstance(error, StoreFull) else "it cannot be used now"
+    return (
+        f"nothing was changed: the platform's store fails ({full}); its operator finds more in "
+        "control's log"
+    )
+
+
+def _retry_after_s(error: SitsError) -> float:
+    told = error.retry_after_s if isinstance(error, ModelUnavailable) else None
+    return told or (1.0 if error.retryable else 0.0)
 
 
 def _param(error: SitsError) -> str | None:
@@ -286,6 +322,29 @@ async def _on_invalid_request(_request: Request, error: Exception) -> JSONRespon
     return _error(400, message, "invalid_request", param)
 
 
-async def _on_bug(_request: Request, error: Exception) -> JSONResponse:
-    log.error("request failed unexpectedly", exc_info=error)
-    return _error(500, "control failed; its log says why", "internal_error")
+class _Shield:
+    """Answers what nobody foresaw.
+
+    Starlette's own answer raises again, and the connection, which the gateway may be about to use
+    for another request, is closed.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def note(message: Message) -> None:
+            nonlocal begun
+            begun = begun or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, note)
+        except Exception:
+            log.exception("request failed unexpectedly")
+            if begun:
+                raise
+            bug = _error(500, "control failed; its log says why", "internal_error")
+            await bug(scope, receive, send)

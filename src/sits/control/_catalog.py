@@ -1,5 +1,6 @@
 """The units of the store with their models found: read once, and again after each change."""
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -8,9 +9,11 @@ import msgspec
 from sits.control._errors import UnitNotFound
 from sits.control._models import Models
 from sits.control._wanted import Release, UnitKey, Wanted
-from sits.models import ModelError, ModelPin
+from sits.models import ModelError, ModelFile, ModelPin
 from sits.spec import SpecError, Unit, unit_from_json
 from sits.store import KeyEntry, RevisionRecord, Store, StoreError, UnitRecord
+
+log = logging.getLogger(__name__)
 
 
 class Catalog:
@@ -20,17 +23,26 @@ class Catalog:
         store: the records.
         models: finds models' files, and takes in those that are missing.
         wake: called when something came to be known.
+        is_up: tells whether a host has loaded its model.
     """
 
-    def __init__(self, store: Store, models: Models, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        models: Models,
+        wake: Callable[[], None],
+        is_up: Callable[[str | None], bool],
+    ) -> None:
         self._store = store
         self._models = models
         self._wake = wake
+        self._is_up = is_up
         self._wanted: dict[UnitKey, Wanted] | None = None
         self._keys: tuple[KeyEntry, ...] | None = None
         self._pin_problems: dict[tuple[str, str, str], str] = {}
         self._parsed: dict[tuple[str, str, str], tuple[str, Unit]] = {}
         self._kept: frozenset[str] | None = None
+        self._loaded: dict[str, ModelFile] = {}
 
     def wanted(self) -> Iterable[Wanted]:
         """Return all units, by tenant and name, also those that are being deleted."""
@@ -88,7 +100,11 @@ class Catalog:
         return unit
 
     def keep_models(self, *more: str) -> None:
-        """Say which models are needed: what units have, and these digests."""
+        """Say which models are needed: what units have, and these digests.
+
+        Raises:
+            ModelError: these digests cannot be protected from being collected.
+        """
         wanted = self._wanted or {}
         needed = {
             release.pin.digest
@@ -102,8 +118,16 @@ class Catalog:
         else:
             kept = self._kept.union(more)
         self._models.need({*needed, *more})
-        if kept != self._kept:
+        if kept == self._kept:
+            return
+        try:
             self._models.keep(kept)
+        except ModelError as error:
+            self._kept = None  # the next change tries again
+            if more:
+                raise
+            log.warning("what models are needed cannot be written down problem=%s", error)
+        else:
             self._kept = kept
 
     def _forget_parsed(self) -> None:
@@ -115,6 +139,10 @@ class Catalog:
             if release
         }
         self._parsed = {place: self._parsed[place] for place in self._parsed.keys() & living}
+        pins = {unit.target.pin for unit in self._wanted.values()}
+        pins |= {unit.serving.pin for unit in self._wanted.values() if unit.serving}
+        digests = {pin.digest for pin in pins if pin}
+        self._loaded = {digest: self._loaded[digest] for digest in self._loaded.keys() & digests}
 
     def _parse(self, place: tuple[str, str, str], spec_json: str) -> Unit:
         """Return a stored unit, read once: a thousand of them take their time."""
@@ -135,12 +163,12 @@ class Catalog:
         place = (release.tenant, release.name, release.revision)
         try:
             pin = await self._models.pin(unit.model)
-        except ModelError as error:
+            self.keep_models(pin.digest)
+            self._store.set_pin(*place, encode_pin(pin))
+        except (ModelError, StoreError) as error:
             self._pin_problems[place] = str(error)
         else:
             self._pin_problems.pop(place, None)
-            self._store.set_pin(*place, encode_pin(pin))
-            self.keep_models(pin.digest)
         self.refresh((release.tenant, release.name))
         self._wake()
 
@@ -181,8 +209,16 @@ class Catalog:
         if not pull:
             return replace(release, pin=pin)
         found = self._models.find(pin)
+        model = found.model or self._loaded.get(pin.digest)
+        if found.model is not None:
+            self._loaded[pin.digest] = found.model
+        elif model is not None:
+            kept = replace(release, pin=pin, model=model)
+            if self._is_up(kept.host):
+                return kept  # its file is gone, and what is loaded of it serves on
+            model = None
         return replace(
-            release, pin=pin, model=found.model, problem=found.problem, progress=found.progress
+            release, pin=pin, model=model, problem=found.problem, progress=found.progress
         )
 
 

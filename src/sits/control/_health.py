@@ -48,6 +48,9 @@ def release_trouble(
 
     Between two tries it may be that requests are let through once more; it is no better for that.
     """
+    failed = world.failed_rollouts.get(key)
+    if failed is not None and failed.revision == release.revision:
+        return f"no instance of it came up, so the former one serves: {failed.message}"
     for what, backoff in _failures(world, key, release, is_canary=is_canary):
         if is_failing(backoff):
             return _words(what, backoff, release)

@@ -55,7 +55,7 @@ def _decode(cursor: str) -> Mapping[str, int] | None:
         return None
     try:
         offsets = json.loads(cursor)
-    except ValueError:
+    except (ValueError, RecursionError):
         offsets = None
     if not isinstance(offsets, dict) or not all(isinstance(n, int) for n in offsets.values()):
         raise RequestError("the cursor is none; give back the one of the last page, or none")

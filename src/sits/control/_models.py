@@ -127,13 +127,18 @@ class Models:
 
     def find(self, pin: ModelPin) -> Found:
         """Return what is known of a model, and have it taken in if it is not here."""
-        model = self._source.find(pin)
+        try:
+            model = self._source.find(pin)
+        except ModelError as error:
+            return Found(None, problem=str(error))
         if model is not None:
             self._pulls.pop(pin.digest, None)
             return Found(model)
         if pin.digest not in self._pulls:
             self._pulls[pin.digest] = _Pull(pin)
             self._wake.set()
+        elif self._pulls[pin.digest].scope is None:
+            self._pulls[pin.digest].pin = pin  # the same bytes, perhaps from another place
         return self._pulls[pin.digest].found
 
     def keep(self, digests: Iterable[str]) -> None:
@@ -195,7 +200,8 @@ class Models:
         def on_progress(progress: PullProgress) -> None:
             pull.progress = progress
 
-        self._tell(PullEnd(pin.digest, "PullingModel", f"{pin.reference} is being taken in"))
+        if not pull.failures.failures:  # what is tried again and again is told once
+            self._tell(PullEnd(pin.digest, "PullingModel", f"{pin.reference} is being taken in"))
         with scope:
             try:
                 await self._source.pull(pin, on_progress)

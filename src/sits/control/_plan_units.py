@@ -4,7 +4,8 @@ An instance belongs to (tenant, unit, host, variant): a revision that changes on
 carry (prompt) keeps its instances and takes traffic at once. Any other is got ready beside the
 one that serves: its model, its host, its template, and, where `max_instances` leaves room and
 anything runs, a first instance. Only then does the route point at it (`Plan.promote`), and the
-former revision's instances go; where there was no room, an old one drains first.
+former revision's instances go; where there was no room, an old one drains first. A revision that
+took traffic and of which then no instance comes up gives it back (`Plan.revert`).
 """
 
 from dataclasses import replace
@@ -14,7 +15,7 @@ from sits.control._lifecycle import State
 from sits.control._overdue import is_overdue
 from sits.control._plan_hosts import can_start, is_warm
 from sits.control._wanted import Release, UnitKey, Wanted
-from sits.control._world import TrackedInstance, World
+from sits.control._world import FailedRollout, TrackedInstance, World
 from sits.policy import (
     Backoff,
     Observed,
@@ -29,9 +30,15 @@ from sits.policy import (
 )
 from sits.wire import StartInstance, StopInstance
 
+# Failed starts in a row after which a revision that was never up gives traffic back. Requests are
+# held meanwhile: with the pauses between them, about two seconds.
+REVERT_FAILURES = 3
+
 
 def plan_unit(plan: Plan, world: World, unit: Wanted, limits: Limits, now_s: float) -> None:
     """Plan one unit's instances."""
+    if unit.key in world.proven:
+        plan.proven[unit.key] = world.proven[unit.key]
     if _is_quiet(world, unit):
         return
     plan.scales[unit.key] = _scale_state(world, unit.key, limits, now_s)
@@ -42,6 +49,8 @@ def plan_unit(plan: Plan, world: World, unit: Wanted, limits: Limits, now_s: flo
         _plan_rollout(plan, world, unit, limits, now_s)
     elif unit.serving is None and is_warm(plan, world, unit.target):
         plan.promote.append(unit.key)
+    else:
+        _prove(plan, world, unit)
     if unit.current.host is None:
         if not unit.is_rolling:
             _plan_end(plan, world, unit, limits)
@@ -107,6 +116,21 @@ def _plan_end(plan: Plan, world: World, unit: Wanted, limits: Limits) -> None:
 # a newer revision
 
 
+def _prove(plan: Plan, world: World, unit: Wanted) -> None:
+    """Note that the revision that takes traffic has an instance, or that it gets none."""
+    revision = unit.current.revision
+    if any(
+        item.life.state is State.READY and item.serves(unit.current)
+        for item in world.instances_of(unit.key)
+    ):
+        plan.proven[unit.key] = revision
+        return
+    backoff = plan.scales[unit.key].backoff
+    former = world.proven.get(unit.key)
+    if former not in (None, revision) and backoff.failures >= REVERT_FAILURES:
+        plan.revert[unit.key] = FailedRollout(revision, backoff.reason)
+
+
 def _plan_rollout(plan: Plan, world: World, unit: Wanted, limits: Limits, now_s: float) -> None:
     late = [item for item in _late_starts(world, unit.key, limits, now_s) if item.is_canary]
     backoff = world.canary_backoffs.get(unit.key, Backoff())
@@ -114,6 +138,9 @@ def _plan_rollout(plan: Plan, world: World, unit: Wanted, limits: Limits, now_s:
     plan.canary_backoffs[unit.key] = backoff
     plan.note_due(backoff_due_s(backoff, now_s))
     target = unit.target
+    failed = world.failed_rollouts.get(unit.key)
+    if failed is not None and failed.revision == target.revision:
+        return  # until somebody deploys again
     if target.runs_as(unit.current):
         plan.promote.append(unit.key)
         return

@@ -193,9 +193,10 @@ class _Control:
             self.units.catalog.invalidate()
         keys = self.units.catalog.keys()
         plan = self._plan(now_s)
+        wanted = tuple(self.units.catalog.wanted())
         apply_plan(self._world, plan, now_s)
         self._purge(plan, now_s)
-        routes = self._routes.make(self.units.catalog.wanted(), now_s)
+        routes = self._routes.make(wanted, now_s)
         await self._publisher.publish(routes, keys)
         self._world.left_out = self._publisher.left_out
         self._published_turn = turn
@@ -208,9 +209,10 @@ class _Control:
     def _plan(self, now_s: float) -> Plan:
         """Make a plan, in which what is to take traffic does."""
         plan = make_plan(self._world, self.units.catalog.wanted(), self._limits, now_s)
-        if not plan.promote:
+        if not plan.promote and not plan.revert:
             return plan
         self.units.promote(plan.promote)
+        self.units.revert(plan.revert)
         return make_plan(self._world, self.units.catalog.wanted(), self._limits, now_s)
 
     def _purge(self, plan: Plan, now_s: float) -> None:

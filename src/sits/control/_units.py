@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from sits.control._settings import Settings
 from sits.control._status import unit_status
 from sits.control._table import Routes
 from sits.control._wanted import UnitKey, Wanted
-from sits.control._world import NoteKind, World
+from sits.control._world import FailedRollout, NoteKind, World
 from sits.sandbox import SandboxError, check_prompt
 from sits.spec import (
     EngineKind,
@@ -64,7 +64,7 @@ class Units:
         self._settings = settings
         self._wake = wake
         self._causes: dict[UnitKey, str] = {}
-        self.catalog = Catalog(store, models, wake)
+        self.catalog = Catalog(store, models, wake, world.is_up)
 
     # what the loop does
 
@@ -83,6 +83,21 @@ class Units:
             self._store.serve_revision(*key, revision, cause=cause, now_s=self._clock.unix_s())
             self._world.promoted(key)
             self._world.note(key, "RolledOut", f"revision {revision} takes traffic ({cause})")
+            self.catalog.refresh(key)
+
+    def revert(self, failed: Mapping[UnitKey, FailedRollout]) -> None:
+        """Have units' former revisions take traffic again."""
+        for key, rollout in failed.items():
+            routes = self._store.routes(*key)
+            former = [route.revision for route in routes if route.revision != rollout.revision]
+            if not former:
+                self._world.reverted(key, rollout)
+                continue
+            now_s = self._clock.unix_s()
+            self._store.serve_revision(*key, former[-1], cause="failed rollout", now_s=now_s)
+            self._world.reverted(key, rollout)
+            message = f"revision {former[-1]} takes traffic again: {rollout.message}"
+            self._world.note(key, "RolloutFailed", message, NoteKind.WARNING)
             self.catalog.refresh(key)
 
     def flush_notes(self) -> None:

@@ -14,7 +14,7 @@ from sits.control._api import make_app
 from sits.control._room import Room
 from sits.control._units import Units
 from sits.control._world import World
-from sits.models import ModelPin
+from sits.models import ModelPin, ModelUnavailable
 from sits.spec import ModelReference
 from sits.store import Store, open_store
 from sits.testing import FakeModels
@@ -33,6 +33,8 @@ class Models(FakeModels):
     def pin(self, reference: ModelReference) -> ModelPin:
         if reference.name == "broken":
             raise RuntimeError("a bug")
+        if reference.name == "busy":
+            raise ModelUnavailable("the hub is busy", 119.5)
         return super().pin(reference)
 
 
@@ -48,7 +50,7 @@ async def api_over(tmp_path: Path) -> AsyncIterator[tuple[httpx2.AsyncClient, St
     units = Units(store, World(), clock, models, Room(), make_settings(), lambda: None)
     (tmp_path / "logs").mkdir()
     app = make_app(units, lambda tenant: {"asked_by": tenant}, settle, log_dir=tmp_path / "logs")
-    transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
+    transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(
         transport=transport, base_url="http://control", headers={"x-sits-tenant": "default"}
     ) as client:
@@ -112,6 +114,11 @@ async def test_a_unit_is_shown_with_what_is_wanted_and_what_is(api: httpx2.Async
     assert shown["status"]["phase"] == "Deploying"
     assert shown["endpoint"] == "http://127.0.0.1:7480/v1/chat/completions"
     assert (await api.get("/api/v1/units")).json() == {"units": [shown]}
+    status = shown["status"]
+    line = {name: status[name] for name in ("phase", "reason", "message", "tier")}
+    line |= {name: shown[name] for name in ("name", "revision", "model")}
+    line |= {"ready_instances": 0, "max_instances": 1}
+    assert (await api.get("/api/v1/units?brief=true")).json() == {"units": [line]}
 
 
 async def test_a_deleted_unit_is_deleting_until_its_instances_are_gone(
@@ -211,7 +218,9 @@ async def test_a_full_disk_is_said_and_nothing_of_the_deploy_is_kept(tmp_path: P
         assert answer.status_code == 507
         assert error(answer)["code"] == "store_full"
         assert error(answer)["type"] == "server_error"
-        assert str(tmp_path / "sits.db") in error(answer)["message"]
+        assert "it has no room" in error(answer)["message"]
+        # Where the records are is not for every tenant to know.
+        assert str(tmp_path) not in error(answer)["message"]
         assert answer.headers["retry-after"] == "1"
         assert (await api.get("/api/v1/units")).json() == {"units": []}
         make_room(store)
@@ -354,3 +363,41 @@ async def test_logs_are_a_units_own_and_go_on_from_a_cursor(
     assert [line[17:19] for line in page["lines"]] == ["06"]
     bad = await api.get("/api/v1/units/chat/logs", params={"cursor": "[1]"})
     assert (bad.status_code, error(bad)["code"]) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("chat/events?after=99999999999999999999999", 400, "invalid_request"),
+        ("chat/events?after=3000000000", 400, "invalid_request"),
+        ("chat/logs?cursor=" + "[" * 5000, 400, "invalid_request"),
+        ("a%00b/events", 404, "unit_not_found"),
+        ("A%20B", 404, "unit_not_found"),
+        ("chat/revisions/%00", 404, "revision_not_found"),
+    ],
+)
+async def test_what_a_caller_makes_up_is_answered_without_a_bug(
+    api: httpx2.AsyncClient, path: str, status: int, code: str
+) -> None:
+    await post(api, CHAT)
+    answer = await api.get(f"/api/v1/units/{path}")
+    assert (answer.status_code, error(answer)["code"]) == (status, code)
+
+
+async def test_a_dry_run_that_is_asked_for_twice_is_refused(api: httpx2.AsyncClient) -> None:
+    answer = await post(api, CHAT, "?dry_run=true&dry_run=false")
+    assert (answer.status_code, error(answer)["code"]) == (400, "invalid_request")
+    assert (await api.get("/api/v1/units")).json() == {"units": []}
+
+
+async def test_a_bug_is_answered_and_not_raised_again(
+    api: httpx2.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = await post(api, "name: chat\nmodel: builtin://broken\n")
+    assert (answer.status_code, error(answer)["code"]) == (500, "internal_error")
+    assert "a bug" in caplog.text
+
+
+async def test_a_hub_that_is_busy_says_for_how_long(api: httpx2.AsyncClient) -> None:
+    answer = await post(api, "name: chat\nmodel: builtin://busy\n")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "120")

@@ -1,9 +1,11 @@
 """Objects in, orders out: hosts, templates, instances, with failures among them."""
 
 import json
+from dataclasses import replace
 
 from sits.control._lifecycle import State
 from sits.control._names import Names, variant_of
+from sits.control._status import unit_status
 from sits.control._wanted import Release, Wanted
 from sits.spec import load_unit_json
 from sits.wire import (
@@ -345,6 +347,51 @@ def test_what_was_rolled_back_before_it_took_traffic_leaves_nothing() -> None:
     assert scene.turn_words() == ["StopInstance chat-2"]
     scene.world.instance_gone("chat-2", "stopped", "", 1.0)
     assert scene.turn_words() == [f"StopHost {OTHER}"]
+
+
+def test_a_revision_of_which_no_instance_comes_up_gives_traffic_back() -> None:
+    scene = Scene(make_wanted())
+    scene.serve()
+    scene.turn()  # an instance of the former one was seen
+    former, newer = scene.wanted[0], make_release(model="other")
+    scene.wanted = [update(former, newer)]
+    scene.warm("other")
+    assert scene.turn_words() == ["StopInstance chat-1"]  # there is room for one
+    assert scene.serving() == newer.revision
+    scene.world.instance_gone("chat-1", "stopped", "", 0.0)
+    for number in range(3):
+        assert scene.plan().revert == {}
+        (start,) = [word for word in scene.turn_words() if word.startswith("StartInstance")]
+        scene.world.instance_gone(start.split()[1], "start_failed", "no memory", scene.now_s)
+        scene.now_s += 2.0**number / 2
+    reverted = scene.plan().revert
+    assert reverted[former.key].revision == newer.revision
+    assert "no memory" in reverted[former.key].message
+    scene.world.reverted(former.key, reverted[former.key])
+    scene.wanted = [update(former, newer)]
+    for _ in range(3):
+        assert scene.plan().promote == []  # until somebody deploys again
+        scene.turn()
+        scene.now_s += 100.0
+    shown = unit_status(scene.world, scene.wanted[0], scene.now_s)
+    assert (shown.phase, shown.reason) == ("Updating", "RolloutFailed")
+    scene.world.forgive(former.key, [OTHER])
+    (order,) = scene.turn()  # it is tried again, with an instance that shows whether it comes up
+    assert (order.is_canary, order.host) == (True, OTHER)
+
+
+def test_a_revision_that_was_up_once_does_not_give_traffic_back() -> None:
+    scene = Scene(make_wanted())
+    scene.serve()
+    scene.turn()
+    scene.wanted = [replace(update(scene.wanted[0], make_release(prompt="new")))]
+    scene.turn()
+    for _ in range(6):
+        for name in list(scene.world.instances):
+            scene.world.instance_gone(name, "instance_lost", "killed", scene.now_s)
+        scene.now_s += 40.0
+        scene.turn()
+    assert scene.plan().revert == {}
 
 
 REMOTE = {

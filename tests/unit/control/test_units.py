@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sits.control._errors import RevisionNotFound, UnitNotFound
+from sits.control._lifecycle import HostEvent
 from sits.control._models import Models
 from sits.control._plan import make_plan
 from sits.control._room import Room
@@ -14,8 +15,8 @@ from sits.control._status import unit_status
 from sits.control._table import Routes
 from sits.control._units import Units
 from sits.control._wanted import Wanted
-from sits.control._world import World
-from sits.models import ModelError
+from sits.control._world import TrackedHost, World
+from sits.models import ModelError, ModelStoreFull
 from sits.spec import Loaded, load_unit
 from sits.store import RevisionRecord, Store, open_store
 from sits.testing import FakeModels
@@ -110,6 +111,41 @@ async def test_a_unit_names_the_endpoint_that_answers_for_it(
     ):
         deployed = (await units.deploy("t", loaded)).unit
         assert units.describe(deployed)["endpoint"] == f"http://127.0.0.1:7480{path}"
+
+
+async def test_models_that_cannot_be_protected_refuse_new_ones_and_nothing_else(
+    store: Store, machine: Machine
+) -> None:
+    units = make_units(store, machine)
+    await units.deploy("t", CHAT)
+
+    def fail(_owner: Path, _digests: object) -> None:
+        raise ModelStoreFull("the disk of the model store is full")
+
+    machine.models.keep = fail  # type: ignore[method-assign,assignment]
+    await units.deploy("t", chat("another prompt"))
+    with pytest.raises(ModelStoreFull):
+        await units.deploy("t", chat(name="other", model="other"))
+    units.delete("t", "chat")
+    units.purge([("t", "chat")])
+    assert all_of(units) == []
+    assert all_of(make_units(store, machine)) == []
+
+
+async def test_what_is_loaded_serves_on_when_its_file_goes(store: Store, machine: Machine) -> None:
+    world = World()
+    units = make_units(store, machine, world)
+    deployed = (await units.deploy("t", CHAT)).unit
+    assert deployed.host is not None
+    world.hosts[deployed.host] = host = TrackedHost(deployed.host)
+    for event in (HostEvent.UP, HostEvent.LOADED):
+        host.life.advance(event)
+    machine.models.away.add("small")
+    units.catalog.invalidate()
+    assert [unit.host for unit in all_of(units)] == [deployed.host]
+    host.life.advance(HostEvent.LINK_LOST)
+    units.catalog.invalidate()
+    assert [unit.host for unit in all_of(units)] == [None]
 
 
 async def test_models_of_deleted_units_are_not_kept(store: Store, machine: Machine) -> None:
