@@ -27,7 +27,7 @@ def list_models(output: OutputOption = Output.TEXT) -> None:
     rows = [
         (
             ", ".join(model.references) or "-",
-            _size(model.stored_bytes),
+            _taken(model),
             model.digest.removeprefix("sha256:")[:_SHOWN_DIGITS],
             model.representation or f"({model.state})",
             ", ".join(model.needed_by) or "-",
@@ -147,13 +147,14 @@ def _bar(reference: str) -> "Iterator[Callable[[PullProgress], None]]":
         def on_progress(progress: "PullProgress") -> None:
             words = progress.message or progress.state
             is_counted = progress.state == "downloading" and bool(progress.total_bytes)
-            bytes_shown.update(
-                counted,
-                total=progress.total_bytes or None,
-                completed=progress.done_bytes,
-                description=words,
-                visible=is_counted,
-            )
+            if is_counted:
+                bytes_shown.update(
+                    counted,
+                    total=progress.total_bytes,
+                    completed=progress.done_bytes,
+                    description=words,
+                    visible=True,
+                )
             waiting.update(other, description=words, visible=not is_counted)
 
         yield on_progress
@@ -179,6 +180,13 @@ def _as_json(model: "StoredModel") -> dict[str, Any]:
     from dataclasses import asdict
 
     return asdict(model)
+
+
+def _taken(model: "StoredModel") -> str:
+    """Return what a model takes of the store's disk; of a source left in place, its size there."""
+    if model.state != "partial" and model.stored_bytes < model.size_bytes:
+        return f"{_size(model.size_bytes)} in place"
+    return _size(model.stored_bytes)
 
 
 def _size(count: int) -> str:

@@ -9,8 +9,9 @@ believed), and values of arrays are passed over, never kept.
 Source: the GGUF specification (ggml's docs/gguf.md), versions 2 and 3, little endian.
 """
 
+import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ _MAX_TEXT_BYTES = 16 << 20
 _MAX_PAIRS = 100_000
 _MAX_TENSORS = 1_000_000
 _CHUNK_BYTES = 1 << 20
+_ALIGNMENT = 32  # of the weights, unless the file says another
 # Only these are wanted as values; the vocabulary may have megabytes of them.
 _WANTED = ("general.", "split.", ".context_length", ".pooling_type", ".block_count")
 # ggml's numbers of the types that weights have; (elements, bytes) of one block of them.
@@ -77,15 +79,20 @@ class GgufHeader:
         return max(self.elements, key=lambda name: self.elements[name], default="")
 
 
-def read_gguf_file(path: Path) -> GgufHeader:
-    """Read a local file's header, with its tensors' types.
+def read_gguf_file(path: Path, name: str = "") -> GgufHeader:
+    """Read a local file's header, with its tensors' types, and see whether it is whole.
+
+    Args:
+        path: the file.
+        name: what messages call it; empty: by its path.
 
     Raises:
-        ModelError: it is no GGUF file, or a broken one.
+        ModelError: it is no GGUF file, or a broken one, or its weights are not all there.
         OSError: it cannot be read.
     """
     with path.open("rb") as stream:
-        return _read(stream.read, str(path), with_tensors=True)
+        size = os.fstat(stream.fileno()).st_size
+        return _read(stream.read, name or str(path), size_bytes=size)
 
 
 def read_gguf_start(read: Read, name: str) -> GgufHeader:
@@ -98,18 +105,25 @@ def read_gguf_start(read: Read, name: str) -> GgufHeader:
     Raises:
         ModelError: it is no GGUF file, or a broken one.
     """
-    return _read(read, name, with_tensors=False)
+    return _read(read, name, size_bytes=None)
 
 
 class _Reader:
     def __init__(self, read: Read, name: str) -> None:
         self._read = read
         self._name = name
+        self.position = 0
+
+    def start(self, count: int) -> bytes:
+        """Return the first bytes, or as many as there are."""
+        self.position = count
+        return self._read(count)
 
     def bytes(self, count: int) -> bytes:
         data = self._read(count)
         if len(data) != count:
             raise self.broken("it ends too early")
+        self.position += count
         return data
 
     def skip(self, count: int) -> None:
@@ -147,9 +161,10 @@ class _Reader:
         )
 
 
-def _read(read: Read, name: str, *, with_tensors: bool) -> GgufHeader:
+def _read(read: Read, name: str, *, size_bytes: int | None) -> GgufHeader:
+    """Read a header; of a file whose size is known, also its tensors."""
     reader = _Reader(read, name)
-    if read(len(MAGIC)) != MAGIC:
+    if reader.start(len(MAGIC)) != MAGIC:
         raise ModelError(
             f"{name} is another kind of file; expected a GGUF file (it begins with 'GGUF'): "
             "convert the model with llama.cpp's convert_hf_to_gguf.py"
@@ -160,7 +175,7 @@ def _read(read: Read, name: str, *, with_tensors: bool) -> GgufHeader:
     tensors, pairs = reader.number("Q"), reader.number("Q")
     if tensors > _MAX_TENSORS or pairs > _MAX_PAIRS:
         raise reader.broken(f"it claims {tensors} tensors and {pairs} values")
-    found = dict(_pairs(reader, pairs, whole=with_tensors))
+    found = dict(_pairs(reader, pairs, whole=size_bytes is not None))
     architecture = found.get("general.architecture")
     if not isinstance(architecture, str) or not architecture:
         raise reader.broken("it does not name its architecture")
@@ -170,7 +185,7 @@ def _read(read: Read, name: str, *, with_tensors: bool) -> GgufHeader:
         context_tokens=_count(found.get(f"{architecture}.context_length")),
         pooling=pooling if isinstance(pooling, int) else None,
         splits=_count(found.get("split.count")) or 1,
-        elements=_elements(reader, tensors) if with_tensors else {},
+        elements={} if size_bytes is None else _elements(reader, tensors, found, size_bytes),
     )
 
 
@@ -189,8 +204,14 @@ def _pairs(reader: _Reader, count: int, *, whole: bool) -> Iterator[tuple[str, A
             yield key, value
 
 
-def _elements(reader: _Reader, tensors: int) -> dict[str, int]:
+def _elements(
+    reader: _Reader, tensors: int, values: Mapping[str, Any], size_bytes: int
+) -> dict[str, int]:
+    """Read what tensors there are, and see whether the file is long enough to hold them."""
+    if not tensors:
+        raise reader.broken("it has no weights")
     found: dict[str, int] = {}
+    end = 0
     for _ in range(tensors):
         reader.text(_MAX_KEY_BYTES)
         dimensions = reader.number("I")
@@ -200,9 +221,13 @@ def _elements(reader: _Reader, tensors: int) -> dict[str, int]:
         for _ in range(dimensions):
             count *= reader.number("Q")
         number = reader.number("I")
-        reader.number("Q")
-        name = TENSOR_TYPES[number][0] if number in TENSOR_TYPES else f"type {number}"
+        name, block, block_bytes = TENSOR_TYPES.get(number, (f"type {number}", 1, 0))
+        end = max(end, reader.number("Q") + count // block * block_bytes)
         found[name] = found.get(name, 0) + count
+    alignment = _count(values.get("general.alignment")) or _ALIGNMENT
+    needed = -(-reader.position // alignment) * alignment + end
+    if needed > size_bytes:
+        raise reader.broken(f"it was cut: it has {size_bytes} bytes, and its weights need {needed}")
     return found
 
 

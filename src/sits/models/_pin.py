@@ -62,7 +62,7 @@ def _pin_builtin(layout: Layout, reference: ModelReference) -> ModelPin:
 def _pin_file(layout: Layout, reference: ModelReference) -> ModelPin:
     path = check_readable(Path(reference.name), str(reference))
     try:
-        kind = kind_of(read_gguf_file(path), str(reference))
+        kind = kind_of(read_gguf_file(path, f"model '{reference}'"), str(reference))
     except OSError as error:
         raise ModelError(f"model '{reference}' cannot be read: {error.strerror}") from error
     digest, size = digest_of(layout, path, str(reference))

@@ -7,6 +7,7 @@ the record says what the file looked like, and one that looks different is not u
 Invariant: nothing here writes to a file that is not the store's own.
 """
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -72,7 +73,9 @@ def digest_of(layout: Layout, path: Path, reference: str) -> tuple[str, int]:
         )
     if time.time() - after.st_mtime > _SETTLED_S:
         size, mtime_ns, inode, device = _look(after)
-        write_json(layout.seen(path), SeenRecord(str(path), size, mtime_ns, inode, device, digest))
+        record = SeenRecord(str(path), size, mtime_ns, inode, device, digest)
+        with contextlib.suppress(OSError):  # it is read again then
+            write_json(layout.seen(path), record)
     return digest, after.st_size
 
 

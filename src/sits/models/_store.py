@@ -90,8 +90,16 @@ class ModelStore:
                     f"{error}. Without the hub there are {usable()}, and file:///PATH.gguf",
                     error.retry_after_s,
                 ) from error
-            write_json(self._layout.pin(str(reference)), pin)
+            self._remember(reference, pin)
             return pin
+
+    def _remember(self, reference: ModelReference, pin: ModelPin) -> None:
+        """Write down what a reference meant, for when its source cannot be asked."""
+        try:
+            write_json(self._layout.pin(str(reference)), pin)
+        except OSError:
+            if not self._is_here(pin):  # a full disk keeps nobody from what is here already
+                raise
 
     def find(self, pin: ModelPin) -> ModelFile | None:
         """Return the file that the engine is given; None: it has to be pulled. Quick, local.
@@ -172,8 +180,14 @@ class ModelStore:
                 write_json(path, record)
 
     def list_models(self) -> list[StoredModel]:
-        """Return what is here, by reference."""
+        """Return what is here, by reference.
+
+        Raises:
+            ModelError: the store cannot be read.
+        """
         with store_errors(self.root):
+            if self.root.exists():
+                os.listdir(self.root)  # a file, or a directory of somebody else, is not "no models"
             return list_models(self._layout, self._prepare)
 
     def remove(self, name: str) -> StoredModel:

@@ -97,3 +97,22 @@ def test_what_the_engine_cannot_run_is_refused_with_what_it_can(
         kind_of(header, "file:///m.gguf")
     assert "file:///m.gguf" in str(caught.value)
     assert "expected a single file" in str(caught.value) or "for embeddings" in str(caught.value)
+
+
+@pytest.mark.parametrize("cut_bytes", [1, 100, 128])
+def test_a_file_that_was_cut_is_refused_and_called_as_it_was_asked_for(
+    tmp_path: Path, cut_bytes: int
+) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(tiny_gguf()[:-cut_bytes])
+    with pytest.raises(ModelError, match=r"^model 'file:///m\.gguf' is no GGUF.*it was cut"):
+        read_gguf_file(path, "model 'file:///m.gguf'")
+
+
+def test_a_file_without_weights_is_refused(tmp_path: Path) -> None:
+    data = bytearray(tiny_gguf())
+    data[8:16] = bytes(8)  # the number of its tensors
+    path = tmp_path / "model.gguf"
+    path.write_bytes(data)
+    with pytest.raises(ModelError, match="it has no weights"):
+        read_gguf_file(path)

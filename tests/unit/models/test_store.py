@@ -291,6 +291,29 @@ def test_a_full_disk_is_told_and_leaves_nothing_half_written(
     assert store.find(pin) is not None
 
 
+def test_a_full_disk_keeps_nobody_from_a_model_that_is_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make_store(tmp_path)
+    here, new = make_file(tmp_path / "m.gguf"), make_file(tmp_path / "n.gguf", tiny_gguf("bert"))
+    pin = pin_file(store, here)
+    pull(store, pin)
+
+    def fail(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    assert pin_file(store, here) == pin
+    with pytest.raises(ModelStoreFull):
+        pin_file(store, new)
+
+
+def test_what_is_no_directory_is_not_a_store_without_models(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("a file where the directory should be")
+    with pytest.raises(ModelUnavailable, match="cannot be used"):
+        make_store(tmp_path).list_models()
+
+
 def test_a_store_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "store").write_text("a file where the directory should be")
     with pytest.raises(ModelUnavailable, match="cannot be used"):
