@@ -105,14 +105,41 @@ def test_the_next_endpoint_answers_for_one_that_cannot(running: Platform) -> Non
     assert KEY not in refused.text + logs
 
 
-def test_a_missing_secret_is_told_and_a_unit_comes_up_once_it_is_there(running: Platform) -> None:
+def test_a_missing_secret_is_told_at_once_and_is_found_once_it_is_there(running: Platform) -> None:
     with FakeOpenAI(FakeEndpointBehaviour(key=KEY)) as endpoint:
         deploy(running, unit("frontier", {"url": endpoint.url, "secret": "later"}))
-        path = running.home / "secrets" / "default" / "later"
-        wait_for(lambda: str(path) in ask(running, "frontier").text, "the secret is not named", 40)
+        for _ in range(3):
+            refused = ask(running, "frontier")
+            assert (refused.status_code, refused.json()["error"]["code"]) == (503, "secret_missing")
+            message = refused.json()["error"]["message"]
+            assert str(running.home / "secrets" / "default" / "later") in message
+            assert "SITS_SECRET_LATER" in message
         write_secret(running.home, "later", KEY)
-        deploy(running, unit("frontier", {"url": endpoint.url, "secret": "later"}))
-        wait_for(lambda: ask(running, "frontier").status_code == 200, "it did not come up", 40)
+        assert said(ask(running, "frontier")) == "hello"
+    events = running.sits("iu", "events", "frontier")
+    assert "start_failed" not in events
+    assert "crash" not in events.lower()
+
+
+def test_an_endpoint_whose_secret_is_missing_does_not_matter_to_the_others(
+    running: Platform,
+) -> None:
+    with FakeOpenAI() as first, FakeOpenAI() as second:
+        keyless = {"url": second.url, "secret": "nowhere"}
+        deploy(running, unit("after", {"url": first.url}, keyless))
+        deploy(running, unit("before", keyless, {"url": first.url}))
+        assert said(ask(running, "after")) == "hello"
+        assert said(ask(running, "before")) == "hello"
+    assert (len(first.requests), len(second.requests)) == (2, 0)
+
+
+def test_a_unit_that_points_at_itself_is_told_so(running: Platform) -> None:
+    write_secret(running.home, "self", running.key)
+    endpoint = {"url": f"{running.url}/v1", "secret": "self", "model": "mirror"}
+    deploy(running, unit("mirror", endpoint, endpoint))
+    refused = ask(running, "mirror")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (508, "loop_detected")
+    assert "'mirror'" in refused.json()["error"]["message"]
 
 
 def test_a_client_that_leaves_ends_the_call_at_the_endpoint(running: Platform) -> None:

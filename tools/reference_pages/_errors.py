@@ -60,6 +60,8 @@ MEANINGS: Mapping[str, str] = {
     "invalid_prompt": "the template fails on these inputs, or there is nothing to work on",
     "invalid_request": "an endpoint elsewhere refused the request; the message is its own",
     "invalid_value": "a field's value; `param` names the field",
+    "loop_detected": "a unit's endpoint elsewhere leads back to it: the request was passed on more "
+    "than 4 times",
     "method_not_allowed": "the route takes another method, which `Allow` names",
     "misdirected_request": "the request's `Host` is not served here (setting `allowed_hosts`)",
     "missing_parameter": "a field is missing; `param` names it",
@@ -70,6 +72,7 @@ MEANINGS: Mapping[str, str] = {
     "overloaded": "the instance, or every endpoint elsewhere, has too much to do",
     "queue_full": "too many requests wait for the unit already (setting `queue_limit`)",
     "request_too_large": "the body is longer than `max_body_bytes`",
+    "secret_missing": "no endpoint elsewhere has its key; the message says where to put them",
     "server_shutting_down": "the platform is ending",
     "timeout": "the answer did not begin, or go on, in time",
     "too_many_connections": "too many connections are open (setting `max_connections`)",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def chat(
-    unit: NameArgument,
+    name: NameArgument,
     message: Annotated[
         str | None, typer.Argument(help="One message; without it, a conversation.")
     ] = None,
@@ -34,7 +34,7 @@ def chat(
     """Talk with a unit; the answer is printed as it comes."""
     from sits.cli._client import connect
 
-    options = {"model": unit, "max_tokens": max_tokens, "temperature": temperature}
+    options = {"model": name, "max_tokens": max_tokens, "temperature": temperature}
     options = {key: value for key, value in options.items() if value is not None}
     messages: list[dict[str, str]] = []
     if system is not None:

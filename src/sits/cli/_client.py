@@ -24,6 +24,18 @@ _CONNECT_S = 5.0
 _READ_S = 120.0
 
 
+class Refusal(CliError):
+    """The platform refused a request.
+
+    Attributes:
+        param: the field of what was sent that it is about, if it is about one.
+    """
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+
+
 @dataclass(frozen=True)
 class Stream:
     """A streamed answer: its headers, and its events as they come."""
@@ -172,8 +184,10 @@ def _events(response: httpx2.Response) -> Iterator[dict[str, Any]]:
 
 def _refusal(response: httpx2.Response) -> CliError:
     try:
-        return CliError(str(response.json()["error"]["message"]))
-    except (ValueError, KeyError, TypeError):
+        error = response.json()["error"]
+        param = error.get("param")
+        return Refusal(str(error["message"]), param if isinstance(param, str) else None)
+    except (ValueError, LookupError, TypeError, AttributeError):
         return CliError(
             f"{response.url} answered {response.status_code} and no error of SITS; look at SITS_URL"
         )

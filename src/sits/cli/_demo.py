@@ -49,15 +49,16 @@ def demo(
     Nothing is left behind but the model, in the form that this machine runs fastest, and a
     platform that runs already is not touched.
     """
-    unit, _notes = read_unit(file)
+    unit = read_unit(file)
     show = output is Output.TEXT
     with _platform(show) as api:
         began = time.monotonic()
-        deployed = api.request("POST", "/api/v1/units", unit)
-        with progress(f"loading {unit['model']}") as tell:
+        with unit.placed():
+            deployed = api.request("POST", "/api/v1/units", unit.values)
+        with progress(f"loading {unit.values['model']}") as tell:
             wait_until_ready(api.request, deployed["name"], 120.0, show=tell)
         if show:
-            say(f"deployed {deployed['name']} ({unit['model']}) in {_since(began)}")
+            say(f"deployed {deployed['name']} ({unit.values['model']}) in {_since(began)}")
             say(f"  {deployed['endpoint']}")
             say(f"\n> {question}\n")
         answer = _ask(api, deployed["name"], question, show=show)

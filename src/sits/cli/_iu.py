@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sits.cli import _past
+from sits.cli._group import Group
 from sits.cli._names import NameArgument
 from sits.cli._output import (
     Output,
@@ -23,15 +24,18 @@ from sits.cli._unit_file import read_unit, spec_text
 from sits.cli._waiting import wait_until_ready
 
 app = typer.Typer(
-    help="Intelligence Units: deploy, look at, call, roll back, delete.", no_args_is_help=True
+    help="Intelligence Units: deploy, look at, call, roll back, delete.",
+    no_args_is_help=True,
+    cls=Group,
 )
 
 
 @app.command()
 def deploy(
-    file: Annotated[Path, typer.Option("--file", "-f", help="The unit's YAML file.")],
+    file: Annotated[Path, typer.Option("--file", "-f", help="The unit's YAML file; -: the input.")],
     wait_s: Annotated[
-        float, typer.Option("--wait", help="Seconds without progress to wait for; 0: do not.")
+        float,
+        typer.Option("--wait", min=0, help="Seconds without progress to wait for; 0: do not."),
     ] = 60.0,
     region: Annotated[
         str | None, typer.Option(help="Where it is to run, instead of the file's region.")
@@ -42,18 +46,18 @@ def deploy(
     """Make a unit's file true, and answer with its endpoint."""
     from sits.cli._client import connect
 
-    unit, notes = read_unit(file)
-    if region is not None:
-        unit["region"] = region
+    unit = read_unit(file)
+    values = unit.values if region is None else {**unit.values, "region": region}
     with connect() as api:
         path = f"/api/v1/units{'?dry_run=true' if dry_run else ''}"
-        answer: dict[str, Any] = api.request("POST", path, unit)
+        with unit.placed():
+            answer: dict[str, Any] = api.request("POST", path, values)
         if wait_s > 0 and not dry_run:
             with progress(f"deploying {answer['name']}") as show:
                 answer["phase"] = wait_until_ready(
                     api.request, answer["name"], wait_s, revision=answer["revision"], show=show
                 )
-    answer["notes"] = [*notes, *(n for n in answer["notes"] if n not in notes)]
+    answer["notes"] = [*unit.notes, *(n for n in answer["notes"] if n not in unit.notes)]
     if output is Output.JSON:
         print_json(answer)
         return
@@ -154,7 +158,7 @@ def call(
     temperature: Annotated[float | None, typer.Option(help="0 is greedy.")] = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Fill a unit's prompt template with inputs and print the answer as it comes."""
+    """Fill a unit's template and print the answer as it comes."""
     from sits.cli._client import connect
 
     body = {

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sits.cli._group import Group
 from sits.cli._output import Output, OutputOption, print_json, print_table, say
 
 if TYPE_CHECKING:
     from sits.models import ModelStore, PullProgress, StoredModel
 
-app = typer.Typer(help="Models on this machine: list, pull, rm, gc.", no_args_is_help=True)
+app = typer.Typer(
+    help="Models on this machine: list, pull, rm, gc.", no_args_is_help=True, cls=Group
+)
 
 _SHOWN_DIGITS = 12
 
@@ -38,7 +41,7 @@ def list_models(output: OutputOption = Output.TEXT) -> None:
     print_table(columns, rows, "no models; `sits models pull REFERENCE` brings one")
 
 
-@app.command()
+@app.command(short_help="Bring a model here and prepare it.")
 def pull(
     reference: Annotated[
         str,
@@ -88,7 +91,7 @@ def remove(
         say(f"removed {name}: {_size(model.stored_bytes)}")
 
 
-@app.command()
+@app.command(short_help="Remove the models that no platform needs.")
 def gc(
     dry_run: Annotated[bool, typer.Option(help="Tell what would go, and remove nothing.")] = False,
     output: OutputOption = Output.TEXT,

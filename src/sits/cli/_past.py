@@ -21,10 +21,12 @@ from sits.cli._output import (
     say,
     since,
 )
+from sits.cli._unit_file import UnitFile, read_unit
 from sits.cli._waiting import wait_for_condition, wait_until_gone, wait_until_ready
 
 FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")]
 _POLL_S = 0.5
+_STATUSES = ("True", "False", "Unknown")
 
 
 def diff(
@@ -33,7 +35,8 @@ def diff(
         typer.Argument(help="The unit, to compare revisions.", autocompletion=complete_unit),
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="A unit's file, to compare with what is.")
+        Path | None,
+        typer.Option("--file", "-f", help="A unit's file, to compare with what is; -: the input."),
     ] = None,
     old: Annotated[
         str | None, typer.Option("--from", help="A revision; without: what takes traffic.")
@@ -44,14 +47,23 @@ def diff(
     exit_code: Annotated[bool, typer.Option(help="End with status 1 if they differ.")] = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show what a file would change in a unit, or what differs between two of its revisions."""
+    """Show what a file would change, or two revisions' difference.
+
+    NAME compares two revisions of a unit, --file a file with what is deployed.
+    """
     from sits.cli._client import connect
 
-    if (name is None) == (file is None):
-        raise typer.BadParameter("give a unit's name or --file, not both")
+    if name is None and file is None:
+        raise typer.BadParameter(
+            "one of two is needed: NAME compares a unit's revisions, --file compares a file with "
+            "what is deployed"
+        )
+    if name is not None and file is not None:
+        raise typer.BadParameter("NAME and --file are both given; give one of them")
+    unit = read_unit(file) if file is not None else None
     with connect() as api:
-        if file is not None:
-            before, after = _file_sides(api, file)
+        if unit is not None:
+            before, after = _file_sides(api, unit)
         else:
             before, after = _revision_sides(api, _segment(name or ""), old, new)
     lines = _unified(before, after)
@@ -97,7 +109,8 @@ def rollback(
         str | None, typer.Option("--to", help="A revision; without: what served before.")
     ] = None,
     wait_s: Annotated[
-        float, typer.Option("--wait", help="Seconds without progress to wait for; 0: do not.")
+        float,
+        typer.Option("--wait", min=0, help="Seconds without progress to wait for; 0: do not."),
     ] = 60.0,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -151,7 +164,10 @@ def logs(
     follow: FollowOption = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Print what the platform's logs say of a unit: its requests, and what became of it."""
+    """Print what the platform's logs say of a unit.
+
+    Its requests are there, and what became of it.
+    """
     from urllib.parse import quote
 
     from sits.cli._client import connect
@@ -178,13 +194,23 @@ def wait(
         str,
         typer.Option("--for", help="ready, deleted, or CONDITION or CONDITION=STATUS."),
     ] = "ready",
-    timeout_s: Annotated[float, typer.Option("--timeout", help="Seconds.")] = 60.0,
+    timeout_s: Annotated[float, typer.Option("--timeout", min=0, help="Seconds.")] = 60.0,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Wait until a unit is ready, gone, or has a condition, such as RolledOut."""
+    """Wait until a unit is ready, gone, or has a condition.
+
+    Conditions are those that `sits iu get` shows, such as RolledOut.
+    """
     from sits.cli._client import connect
 
     path = _segment(name)
+    kind, equals, status = condition.partition("=")
+    if not kind or (equals and status not in _STATUSES):
+        raise typer.BadParameter(
+            f"--for {condition!r}: expected ready, deleted, CONDITION or CONDITION=STATUS, such as "
+            f"Ready=False; a status is {', '.join(_STATUSES)}, and `sits iu get NAME` shows a "
+            "unit's conditions"
+        )
     with connect() as api, progress(f"waiting for {name}") as show:
         if condition == "deleted":
             wait_until_gone(api.request, name, timeout_s)
@@ -193,7 +219,6 @@ def wait(
             phase = wait_until_ready(api.request, path, timeout_s, show=show)
             told = {"name": name, "phase": phase}
         else:
-            kind, _, status = condition.partition("=")
             found = wait_for_condition(api.request, path, (kind, status or "True"), timeout_s)
             told = {"name": name, **found}
     if output is Output.JSON:
@@ -211,11 +236,10 @@ def _print_line(value: Any, output: Output, text: str) -> None:
 Side = tuple[str, dict[str, Any]]
 
 
-def _file_sides(api: Any, file: Path) -> tuple[Side, Side]:
-    from sits.cli._unit_file import read_unit
-
-    unit, _notes = read_unit(file)
-    planned = api.request("POST", "/api/v1/units?dry_run=true", unit)
+def _file_sides(api: Any, file: UnitFile) -> tuple[Side, Side]:
+    unit = file.values
+    with file.placed():
+        planned = api.request("POST", "/api/v1/units?dry_run=true", unit)
     listed = {each["name"]: each for each in api.request("GET", "/api/v1/units")["units"]}
     now = listed.get(unit["name"])
     if now is None:

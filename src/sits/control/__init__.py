@@ -10,6 +10,7 @@
     _status     what people are told about a unit, pure
     _table      what gateways are told, pure
     _room       how much they can be told, pure
+    _notes      what is noted at a deploy, pure
     _keys       the key in a file that the owner of the machine uses
     _units      the store's units as the loop and the API see them
     _models     their models' files, and when to look again for one that is missing

@@ -29,6 +29,8 @@ from sits.wire import (
     WireError,
 )
 
+_Place = tuple[str, str]  # (host, tenant)
+_Reasons = tuple[str | None, str | None]
 _Basis = tuple[Wanted, tuple[RoutedInstance, ...], str | None, str | None]
 
 _EPOCH_BITS = 32
@@ -53,20 +55,35 @@ class Routes:
     def make(self, wanted: Iterable[Wanted], now_s: float) -> dict[UnitKey, UnitRoute]:
         """Return the routes of all units that are not being deleted."""
         made: dict[UnitKey, tuple[_Basis, UnitRoute]] = {}
+        alike: dict[_Place, _Reasons] = {}
         for unit in wanted:
             if unit.deleted:
                 continue
-            basis = (
-                unit,
-                _instances(self._world, unit),
-                unit_refusal(self._world, unit, now_s),
-                unit_pending(self._world, unit),
-            )
+            instances = _instances(self._world, unit)
+            basis = (unit, instances, *self._reasons(unit, now_s, alike))
             former = self._made.get(unit.key)
             same = former is not None and former[0][0] is unit and former[0][1:] == basis[1:]
             made[unit.key] = former if former and same else (basis, self.make_one(*basis))
         self._made = made
         return {key: route for key, (_, route) in made.items()}
+
+    def _reasons(self, unit: Wanted, now_s: float, alike: dict[_Place, _Reasons]) -> _Reasons:
+        """Return why a unit cannot serve, and what it waits for.
+
+        Args:
+            unit: which.
+            now_s: the monotonic time now.
+            alike: what was found in this turn, by host and tenant; changed. Units with nothing of
+                their own, as most of a thousand are, share it: each turn is that much shorter.
+        """
+        world, release = self._world, unit.current
+        has_own = unit.key in world.scales or world.has_instances(unit.key)
+        if has_own or release.host is None or release.problem:
+            return unit_refusal(world, unit, now_s), unit_pending(world, unit)
+        place = release.host, release.tenant
+        if place not in alike:
+            alike[place] = unit_refusal(world, unit, now_s), unit_pending(world, unit)
+        return alike[place]
 
     def make_one(
         self,

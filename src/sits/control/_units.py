@@ -13,6 +13,7 @@ from sits.control._clock import Clock
 from sits.control._errors import RevisionNotFound
 from sits.control._lifecycle import State
 from sits.control._models import Models, PullEnd
+from sits.control._notes import deploy_notes
 from sits.control._room import Room
 from sits.control._settings import Settings
 from sits.control._status import unit_status
@@ -151,8 +152,9 @@ class Units:
         route = self._check_room(planned)
         former = self.catalog.by_key().get(planned.key)
         created = former is None or former.deleted
+        notes = loaded.notes + deploy_notes(planned, former)
         if dry_run:
-            return Deployed(planned, created, loaded.notes)
+            return Deployed(planned, created, notes)
         if pin is not None:
             self._models.retry(pin.digest)
             self.catalog.keep_models(
@@ -163,7 +165,7 @@ class Units:
         self._causes.pop(planned.key, None)
         verb = "deployed" if created else "deployed over the former one"
         self._after_change(planned.key, "Deployed", f"revision {revision.revision} was {verb}")
-        return Deployed(self.catalog.find(tenant, unit.name), created, loaded.notes)
+        return Deployed(self.catalog.find(tenant, unit.name), created, notes)
 
     def rollback(self, tenant: str, name: str, to: str | None) -> Wanted:
         """Make an earlier revision the wanted one.

@@ -13,6 +13,7 @@ from typing import Any
 from sits.gateway._errors import ApiError, shutting_down
 from sits.gateway._exchange import EXCHANGE, Exchange, open_exchange
 from sits.gateway._table import RoutingTable
+from sits.wire import HOPS_HEADER
 
 Scope = MutableMapping[str, Any]
 Event = MutableMapping[str, Any]
@@ -23,7 +24,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 _OPEN_PATHS = frozenset({"/", "/livez", "/readyz"})
 # Two of one would leave it to chance (or to an attacker) which one is believed, here and in
 # whatever stands before the gateway. Source: RFC 9112, section 3.2, for `Host`.
-_ONCE = frozenset({b"host", b"authorization", b"x-api-key"})
+_ONCE = frozenset({b"host", b"authorization", b"x-api-key", HOPS_HEADER.encode("ascii")})
 
 
 class Edge:

@@ -39,7 +39,8 @@ def read_embeddings(
     unit = find(fields.text("model"))
     require_kind(unit, UnitKind.EMBEDDING)
     inputs = _take_inputs(fields, max_inputs)
-    dimensions = fields.integer("dimensions", "an integer of at least 1", 1, _MAX_DIMENSIONS)
+    expected = f"an integer from 1 to {_MAX_DIMENSIONS}, of which most models take only their own"
+    dimensions = fields.integer("dimensions", expected, 1, _MAX_DIMENSIONS)
     encoding = fields.take("encoding_format")
     if encoding not in (None, "float", "base64"):
         raise fields.wrong("encoding_format", encoding, "'float' or 'base64'")

@@ -21,12 +21,14 @@ from sits.gateway._query import read_query
 from sits.gateway._relay import Relay
 from sits.gateway._settings import Settings
 from sits.gateway._table import RoutingTable
-from sits.wire import UnitRoute
+from sits.wire import HOPS_HEADER, UnitRoute
 
 _POINTER = b'{"service":"sits","openai":"/v1","units":"/iu/NAME/v1/query","control":"/api/v1"}'
 
 
 EMBEDDINGS_PATH = "/v1/embeddings"
+# Through so many units whose model is elsewhere; more is a loop of them.
+_MAX_HOPS = 4
 
 
 class ModelCard(msgspec.Struct, frozen=True):
@@ -69,7 +71,9 @@ class Generation:
             )
         except ClientGoneError:
             return
-        await self._relay.answer(scope, receive, send, self._read(scope, body))
+        job = self._read(scope, body)
+        _refuse_loop(scope[EXCHANGE], job.unit.name)
+        await self._relay.answer(scope, receive, send, job)
 
     def _read(self, scope: Scope, body: bytes) -> AnyJob:
         exchange: Exchange = scope[EXCHANGE]
@@ -151,6 +155,17 @@ def make_routes(listing: Listing, generation: Generation, control_api: App) -> S
     # A redirect answers before the body is read, and clients drop the key on the way.
     app.router.redirect_slashes = False
     return app
+
+
+def _refuse_loop(exchange: Exchange, unit: str) -> None:
+    if exchange.hops > _MAX_HOPS:
+        raise ApiError(
+            508,
+            "loop_detected",
+            f"the request was passed on more than {_MAX_HOPS} times from one unit to another "
+            f"({HOPS_HEADER}), which is the limit: the endpoints of the unit {unit!r} lead back "
+            "to it; give it, or a unit on the way, another `url` or `model` in `engine.endpoints`",
+        )
 
 
 def _card(route: UnitRoute) -> ModelCard:

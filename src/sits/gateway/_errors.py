@@ -35,6 +35,8 @@ _STATUS_OF_FAILURE: Mapping[str, int] = {
     "server_shutting_down": 503,
     "endpoint_failed": 502,
     "endpoint_lost": 502,
+    "secret_missing": 503,
+    "loop_detected": 508,
     "timeout": 504,
     "engine_error": 500,
 }

@@ -12,6 +12,8 @@ from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
+from sits.wire import HOPS_HEADER
+
 log = logging.getLogger("sits.gateway.requests")
 
 EXCHANGE = "sits.exchange"
@@ -22,6 +24,9 @@ CLIENT_CLOSED = 499
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 _MAX_PATH_CHARS = 200
+_HOPS_NAME = HOPS_HEADER.encode("ascii")
+# Enough of a number to know that it is too high, however long it is.
+_HOPS_DIGITS = 9
 
 
 @dataclass(slots=True)
@@ -33,6 +38,7 @@ class Exchange:
         method: the HTTP method.
         path: the path as it was sent, percent-encoded.
         started_s: when it came, by the monotonic clock.
+        hops: how often a unit whose model is elsewhere passed it on, as it says itself.
         tenant: whose key it has; empty before that is known.
         status: of the response; 0 before it began.
         unit: the unit it asks for.
@@ -46,6 +52,7 @@ class Exchange:
     method: str
     path: str
     started_s: float
+    hops: int = 0
     tenant: str = ""
     status: int = 0
     unit: str = ""
@@ -78,7 +85,8 @@ def open_exchange(
     """Make a request's record from its ASGI scope."""
     raw_path = scope.get("raw_path") or scope["path"].encode("utf-8", "backslashreplace")
     path = re.sub(r"[^!-~]", "?", raw_path[:_MAX_PATH_CHARS].decode("latin-1"))
-    return Exchange(_request_id(scope["headers"]), scope["method"], path, clock())
+    headers = scope["headers"]
+    return Exchange(_request_id(headers), scope["method"], path, clock(), _hops(headers))
 
 
 def _request_id(headers: list[tuple[bytes, bytes]]) -> str:
@@ -86,3 +94,10 @@ def _request_id(headers: list[tuple[bytes, bytes]]) -> str:
         if name == b"x-request-id" and _SANE_ID.fullmatch(value):
             return value.decode("ascii")
     return f"req-{secrets.token_hex(12)}"
+
+
+def _hops(headers: list[tuple[bytes, bytes]]) -> int:
+    for name, value in headers:
+        if name == _HOPS_NAME and value.isdigit():
+            return int(value[:_HOPS_DIGITS])
+    return 0

@@ -88,9 +88,9 @@ class Job:
     stream: bool
     make_renderer: MakeRenderer
 
-    def order(self, request_id: str) -> Generate:
+    def order(self, request_id: str, hops: int = 0) -> Generate:
         """Return the message that asks a worker for the answer."""
-        return Generate(request_id, self.prompt, self.sampling, self.stop, self.max_tokens)
+        return Generate(request_id, self.prompt, self.sampling, self.stop, self.max_tokens, hops)
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,9 @@ class EmbeddingJob:
     dimensions: int | None
     as_base64: bool
 
-    def order(self, request_id: str) -> Embed:
+    def order(self, request_id: str, hops: int = 0) -> Embed:
         """Return the message that asks a worker for the vectors."""
-        return Embed(request_id, self.inputs, self.dimensions)
+        return Embed(request_id, self.inputs, self.dimensions, hops)
 
 
 AnyJob = Job | EmbeddingJob

@@ -135,7 +135,7 @@ class Relay:
             )
             message: FromWorker | None = None
             try:
-                lease.start_nowait(job.order(wire_id))
+                lease.start_nowait(job.order(wire_id, exchange.hops))
                 with anyio.move_on_after(limit_s):
                     message = await lease.receive()
             finally:

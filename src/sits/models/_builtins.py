@@ -3,6 +3,7 @@
 It may import what is not installed (torch, for one), and its code is nothing that we need.
 """
 
+import difflib
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -52,7 +53,9 @@ def builtin_path(name: str) -> Path:
     """
     builtin = BUILTIN_MODELS.get(name)
     if builtin is None:
-        raise ModelError(f"model 'builtin://{name}' is not a builtin; expected {usable()}")
+        near = difflib.get_close_matches(name, BUILTIN_MODELS, n=1)
+        hint = f"did you mean builtin://{near[0]}? " if near else ""
+        raise ModelError(f"model 'builtin://{name}' is not a builtin; {hint}expected {usable()}")
     found = importlib.util.find_spec(builtin.package)
     for place in (found.submodule_search_locations if found else None) or []:
         path = Path(place) / builtin.file

@@ -6,6 +6,7 @@ A host that ends is not started again here: control is told, and asks again when
 it. A control that connects is told of every host that runs, so that its restart loses none.
 """
 
+import contextlib
 import logging
 import os
 import signal
@@ -142,6 +143,8 @@ class Hosts:
             await process.end(0.0)
             raise
         _log.info("%s ended: %s", name, how)
+        with contextlib.suppress(OSError):  # one that was killed could not; nobody listens there
+            os.unlink(self._endpoint(name))
         del self._processes[name]
         await self._tell(HostDown(name, how))
 

@@ -12,6 +12,9 @@ of sections (`_sections`, `_limits`), and these of fields (`_fields`) whose valu
     _trigger    conditions on metrics (`_metrics`), read by a grammar (`_trigger_parse`)
     _reference, _adapter   where a model or an adapter comes from
 
+What messages need beside the file is in `_places` (which line a field is on; also for what is
+refused later, by the platform), `Surroundings` (which models there are) and `_field_hints`.
+
 `_schema` says what loads as JSON Schema, `_idle` which fields this version does not act on,
 `cluster_form` writes a unit as a Kubernetes object. All of it is pure: a prompt that lies in a
 file of its own is put in by `inline_prompt_file`, which is given the function that reads.
@@ -27,9 +30,11 @@ from sits.spec._limits import Accelerator, Budget, Hardware, Period, Session, Sl
 from sits.spec._load import MAX_UNIT_BYTES, Loaded, load_unit, load_unit_bytes, load_unit_json
 from sits.spec._metrics import METRICS, Metric, find_metric
 from sits.spec._number import QuantityError
+from sits.spec._places import Places
 from sits.spec._prompt_file import inline_prompt_file
 from sits.spec._quantity import Count, Money, Quantity, Rate, Share, Size, Time
 from sits.spec._reference import ModelReference, ModelScheme, parse_model_reference
+from sits.spec._reference_words import Surroundings
 from sits.spec._schema import SCHEMA_ID, unit_schema
 from sits.spec._sections import (
     Endpoint,
@@ -73,6 +78,7 @@ __all__ = [
     "Not",
     "Or",
     "Period",
+    "Places",
     "Prompt",
     "Quantity",
     "QuantityError",
@@ -84,6 +90,7 @@ __all__ = [
     "Size",
     "Slo",
     "SpecError",
+    "Surroundings",
     "Time",
     "Trigger",
     "TriggerError",

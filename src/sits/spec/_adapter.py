@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sits.spec._reference import parse_model_reference
-from sits.spec._reference_words import nearest_reference
+from sits.spec._reference_words import (
+    FILE_HINT,
+    NOWHERE,
+    Surroundings,
+    nearest_reference,
+    relative_path,
+)
 
 
 class AdapterScheme(StrEnum):
@@ -54,8 +60,12 @@ class AdapterReference:
         return self.text
 
 
-def parse_adapter_reference(text: str) -> AdapterReference:
+def parse_adapter_reference(text: str, around: Surroundings = NOWHERE) -> AdapterReference:
     """Read a reference to an adapter.
+
+    Args:
+        text: the reference.
+        around: makes what an error suggests right.
 
     Raises:
         ValueError: it is of none of the known forms; the message says what was expected.
@@ -63,10 +73,11 @@ def parse_adapter_reference(text: str) -> AdapterReference:
     try:
         return _parse(text)
     except ValueError as error:
-        near = nearest_reference(text)
-        if ": write " in str(error) or near is None or near == text or not _is_good(near):
-            raise
-        raise ValueError(f"{error}: write {near}") from error
+        near = nearest_reference(text, around)
+        if ": write " not in str(error) and near and near != text and _is_good(near):
+            raise ValueError(f"{error}: write {near}") from error
+        is_file = relative_path(text) and "absolute path" not in str(error)
+        raise ValueError(f"{error}{FILE_HINT if is_file else ''}") from error
 
 
 def _is_good(text: str) -> bool:

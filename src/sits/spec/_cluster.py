@@ -15,6 +15,7 @@ from typing import Any
 
 from sits.spec._canonical import unit_values
 from sits.spec._errors import SpecError
+from sits.spec._field_hints import name_hint
 from sits.spec._unit import Unit, field_names
 from sits.spec._words import dotted, given, listed, nearest
 from sits.spec._yaml import Document, Path
@@ -132,9 +133,11 @@ class _Reader:
             if name in {*_PARTS, "status"}:
                 continue
             near = nearest(name, _PARTS)
-            hint = f"did you mean `{near}`? " if near else ""
+            hint = f"did you mean `{near}`? " if near else name_hint(name)
             if name in field_names(()):
                 hint = f"it belongs under `{self.place_of(name)}`; "
+            elif name in METADATA.values():
+                hint = "it belongs under `metadata`; "
             raise self.error((name,), f"is not a known field; {hint}expected {listed(_PARTS)}")
 
     def check_metadata(self, metadata: dict[str, Any]) -> None:
@@ -142,7 +145,7 @@ class _Reader:
             if name in {*METADATA.values(), *WRITTEN_BY_CLUSTERS}:
                 continue
             near = nearest(name, METADATA.values())
-            hint = f"did you mean `{near}`? " if near else ""
+            hint = f"did you mean `{near}`? " if near else name_hint(name)
             if name == "tenant":
                 hint = "it is called `namespace` here; "
             elif name in field_names(()):

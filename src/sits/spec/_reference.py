@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import unquote
 
-from sits.spec._reference_words import nearest_reference
+from sits.spec._reference_words import (
+    FILE_HINT,
+    NOWHERE,
+    SERVERS,
+    Surroundings,
+    nearest_reference,
+    relative_path,
+    server_of,
+)
 
 MAX_REFERENCE_CHARS = 1000
 
@@ -64,8 +72,12 @@ class ModelReference:
         return self.text
 
 
-def parse_model_reference(text: str) -> ModelReference:
+def parse_model_reference(text: str, around: Surroundings = NOWHERE) -> ModelReference:
     """Read a reference.
+
+    Args:
+        text: the reference.
+        around: makes what an error suggests right.
 
     Raises:
         ValueError: it is of none of the known forms; the message says what was expected.
@@ -73,10 +85,23 @@ def parse_model_reference(text: str) -> ModelReference:
     try:
         return _parse(text)
     except ValueError as error:
-        near = nearest_reference(text)
-        if near is None or near == text or not _is_good(near):
-            raise
-        raise ValueError(f"{error}: write {near}") from error
+        near = nearest_reference(text, around)
+        if near is not None and near != text and _is_good(near):
+            raise ValueError(f"{error}: write {near}") from error
+        raise ValueError(f"{error}{_how(text, str(error))}") from error
+
+
+def _how(text: str, problem: str) -> str:
+    """Say how to write what a text means, where the reference itself cannot be known."""
+    if relative_path(text):
+        return "" if "absolute path" in problem else FILE_HINT
+    if server := server_of(text):
+        name, model = server
+        return (
+            f"; {name} is a server of its own: write openai://{model or 'NAME'}, and engine: "
+            f"{{kind: openai, endpoints: [{SERVERS[name]}]}}"
+        )
+    return ""
 
 
 def _is_good(text: str) -> bool:

@@ -8,9 +8,10 @@ means that nothing is converted: the number 3 is not the text "3", and `true` is
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from sits.spec._adapter import ADAPTER_FORMS
+from sits.spec._endpoint_url import URL_PATTERN, URL_WORDS, check_base, hide_keys
 from sits.spec._fields import (
     DNS_LABEL,
     DNS_LABEL_WORDS,
@@ -21,6 +22,7 @@ from sits.spec._fields import (
     TimeField,
     TriggerField,
 )
+from sits.spec._keys import HOW_TO_GIVE, looks_like_key
 from sits.spec._number import Kind
 from sits.spec._quantity import Share, Time
 
@@ -36,8 +38,7 @@ TIME = kind_words(Time.KIND)
 SHARE = kind_words(Share.KIND)
 
 
-_URL_PATTERN = r"^https?://[^\s/?#@]+(/[^\s?#]*)?$"
-_URL = {"type": "string", "pattern": _URL_PATTERN}
+_URL = {"type": "string", "pattern": URL_PATTERN}
 
 
 class Section(BaseModel):
@@ -94,10 +95,10 @@ class Endpoint(Section):
     """An OpenAI-compatible endpoint elsewhere."""
 
     url: str = Field(
-        pattern=_URL_PATTERN,
+        pattern=URL_PATTERN,
         max_length=2000,
         title="The endpoint's base URL",
-        description="a URL without a query, such as https://models.example/v1",
+        description=URL_WORDS,
         examples=["https://models.example/v1"],
     )
     secret: str | None = Field(
@@ -114,6 +115,19 @@ class Endpoint(Section):
         description="text",
         examples=["gpt-4o"],
     )
+
+    _hide_keys = field_validator("url", mode="before")(hide_keys)
+    _check_base = field_validator("url")(check_base)
+
+    @field_validator("secret", mode="before")
+    @classmethod
+    def _is_no_key(cls, value: object) -> object:
+        """Refuse what may be the key itself, before a message could quote it."""
+        if not isinstance(value, str) or not looks_like_key(value):
+            return value
+        raise ValueError(
+            f"looks like a key itself, and is not shown; expected the name of one: {HOW_TO_GIVE}"
+        )
 
 
 class EngineSpec(Section):

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from sits.spec._keys import without_keys
+
 _SHOWN_CHARS = 80
 # A comparison costs the product of both lengths; nothing that is known is as long.
 _COMPARED_CHARS = 64
@@ -24,7 +26,7 @@ def given(value: object) -> str:
         case int() | float():
             return f"the number {_shortened(str(value))}"
         case str():
-            return f"the text {_shortened(value)!r}"
+            return f"the text {_shortened(without_keys(value))!r}"
         case list() | tuple():
             return "a list"
         case _:

@@ -27,6 +27,8 @@ _FLOAT = re.compile(
     r"[-+]?((\.[0-9]+|(0|[1-9][0-9]*)\.[0-9]*)([eE][-+]?[0-9]{1,3})?"
     r"|(0|[1-9][0-9]*)[eE][-+]?[0-9]{1,3})"
 )
+# What is left of a character in two halves, from where the parser stopped: behind `\u`.
+_PAIR = re.compile(r"\\?u?(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
 _WORDS: Mapping[str, bool | None] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
@@ -38,11 +40,16 @@ Path = tuple[str | int, ...]
 
 @dataclass
 class Document:
-    """The value of a file, the line of each path in it, and its scalars as written."""
+    """The value of a file, the line of each path in it, and its scalars as written.
+
+    Attributes:
+        blocks: the first line of each text that is a literal block (`|`): its lines are the file's.
+    """
 
     value: Any = None
     lines: dict[Path, int] = field(default_factory=dict)
     written: dict[Path, str] = field(default_factory=dict)
+    blocks: dict[Path, int] = field(default_factory=dict)
 
     def line_of(self, path: Path) -> int | None:
         """Return the line of `path`, or of the nearest part around it."""
@@ -64,9 +71,10 @@ def read_yaml(text: str, source: str) -> Document:
         is_open = "end of stream" in problem and error.context_mark is not None
         mark = error.context_mark if is_open else error.problem_mark or error.context_mark
         lines = text.splitlines()
-        at = lines[mark.line][mark.column :] if mark and mark.line < len(lines) else ""
+        line = lines[mark.line] if mark and mark.line < len(lines) else ""
+        at = line[mark.column :] if mark else ""
         raise SpecError(
-            f"is not YAML: {problem}; {_what_to_do(problem, at)}",
+            f"is not YAML: {problem}; {_what_to_do(problem, at, line)}",
             source=source,
             line=mark.line + 1 if mark else None,
         ) from error
@@ -74,10 +82,20 @@ def read_yaml(text: str, source: str) -> Document:
         raise SpecError(f"is not YAML: {_first_line(error)}", source=source) from error
 
 
-def _what_to_do(problem: str, at: str) -> str:
-    """Say how the problem is mended most often; `at` is the line from where it is."""
+def _what_to_do(problem: str, at: str, line: str) -> str:
+    """Say how the problem is mended most often.
+
+    Args:
+        problem: the parser's words.
+        at: the line from where the problem is.
+        line: the whole line.
+    """
     if at.startswith("\t"):
         return "indent with spaces, not with tabs"
+    if line.startswith("%"):
+        return "remove this line: a unit has no directives"
+    if "Unicode character escape" in problem:
+        return f"write the character itself{_as_one_escape(at)}"
     if at[:1] in {"@", "`", "%", "*", "&", "!", "|", ">", "]", "}"}:
         return f"put a text that begins with '{at[0]}' in quotes"
     if "mapping values" in problem:
@@ -87,6 +105,15 @@ def _what_to_do(problem: str, at: str) -> str:
     if "end of stream" in problem:
         return "close what is opened here"
     return "correct this line, or quote the text"
+
+
+def _as_one_escape(at: str) -> str:
+    """Return how YAML writes a character that JSON writes as two halves."""
+    pair = _PAIR.match(at)
+    if pair is None:
+        return ""
+    code = 0x10000 + (int(pair[1], 16) - 0xD800) * 0x400 + (int(pair[2], 16) - 0xDC00)
+    return f', or "\\U{code:08X}"'
 
 
 class _Reader:
@@ -102,11 +129,18 @@ class _Reader:
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    raise self._error(
-                        event, (), "has more than one document; expected one: remove the '---'"
-                    )
+                    raise self._error(event, (), self._of_two_documents(next(self._events)))
                 self._document.value = self._value(next(self._events), (), 0)
         return self._document
+
+    def _of_two_documents(self, second: Any) -> str:
+        is_empty = isinstance(second, yaml.ScalarEvent) and not second.style and not second.value
+        if is_empty or self._document.value is None:
+            return "has more than one document; expected one: remove the '---'"
+        return (
+            "has more than one document; expected one unit a file: put the second into a file of "
+            "its own"
+        )
 
     def _value(self, event: Any, path: Path, depth: int) -> Any:
         self._refuse_cleverness(event, path)
@@ -115,9 +149,12 @@ class _Reader:
         self._values += 1
         if self._values > MAX_VALUES:
             raise self._error(event, (), f"has more than {MAX_VALUES} values; shorten it")
-        self._document.lines.setdefault(path, event.start_mark.line + 1)
+        line = event.start_mark.line + 1
+        self._document.lines.setdefault(path, line)
         if isinstance(event, yaml.ScalarEvent):
             self._document.written[path] = event.value
+            if event.style == "|":
+                self._document.blocks[path] = line + 1
             return _scalar(event.value) if not event.style else event.value
         if isinstance(event, yaml.SequenceStartEvent):
             return self._sequence(path, depth)

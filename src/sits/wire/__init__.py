@@ -53,6 +53,7 @@ from sits.wire._host import (
 )
 from sits.wire._socket import FrameSocket, accept_nowait, listen
 from sits.wire._worker import (
+    HOPS_HEADER,
     Cancel,
     ChatPrompt,
     Embed,
@@ -73,6 +74,7 @@ from sits.wire._worker import (
 )
 
 __all__ = [
+    "HOPS_HEADER",
     "MAX_FRAME_BYTES",
     "PIECE_EXTENSION",
     "Cancel",

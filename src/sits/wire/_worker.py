@@ -5,6 +5,9 @@ from typing import Any
 
 import msgspec
 
+HOPS_HEADER = "x-sits-hops"
+"""Says to an endpoint, which may be this platform again, how often a request was passed on."""
+
 
 class Stage(StrEnum):
     """Whose delay a piece carries."""
@@ -79,6 +82,7 @@ class Generate(msgspec.Struct, frozen=True, tag="generate"):
         request_id: the request's one id for its whole life.
         stop: texts at which the answer ends; none of them is part of the answer.
         max_tokens: at most so many tokens; None: as many as the context has room for.
+        hops: how often it was passed on already from an instance to an endpoint elsewhere.
     """
 
     request_id: str
@@ -86,6 +90,7 @@ class Generate(msgspec.Struct, frozen=True, tag="generate"):
     sampling: Sampling = Sampling()
     stop: tuple[str, ...] = ()
     max_tokens: int | None = None
+    hops: int = 0
 
 
 class Embed(msgspec.Struct, frozen=True, tag="embed"):
@@ -93,11 +98,13 @@ class Embed(msgspec.Struct, frozen=True, tag="embed"):
 
     Attributes:
         dimensions: how long the vectors shall be; None: as the model makes them.
+        hops: as a `Generate`'s.
     """
 
     request_id: str
     inputs: tuple[str | tuple[int, ...], ...]
     dimensions: int | None = None
+    hops: int = 0
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
@@ -143,7 +150,8 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
         code: stable: `context_length_exceeded`, `invalid_prompt`, `invalid_request`,
             `wrong_endpoint`, `unsupported_dimensions`, `content_filtered`, `overloaded`,
             `draining`, `instance_lost`, `endpoint_failed` (no endpoint elsewhere could begin),
-            `endpoint_lost` (one broke off in the middle), `engine_error`.
+            `endpoint_lost` (one broke off in the middle), `secret_missing` (no endpoint
+            elsewhere has its key), `loop_detected` (they lead back here), `engine_error`.
         message: what was given, what was expected, what to do.
         retryable: another instance, or a later try, may do better.
     """

@@ -306,6 +306,33 @@ async def test_a_connection_is_used_again() -> None:
             assert len(pool.connections) == 1
 
 
+@pytest.mark.parametrize("hops", [0, 3])
+async def test_each_call_says_how_many_times_the_request_was_passed_on(hops: int) -> None:
+    prompt = ChatPrompt((Message("user", "hello"),))
+    with fake() as endpoint:
+        async with asking(endpoint.url) as it:
+            await it.caller.answer(Generate("r1", prompt, hops=hops), it.pieces.append)
+            await it.caller.answer(Embed("e", ("a",), hops=hops), it.pieces.append)
+    assert [asked.headers["x-sits-hops"] for asked in endpoint.requests] == [str(hops + 1)] * 2
+
+
+async def test_a_loop_is_told_and_no_other_endpoint_is_led_into_it() -> None:
+    error = {"message": "it comes back", "type": "server_error", "code": "loop_detected"}
+    with fake(status=508, error=error) as first, fake() as second:
+        async with asking(first.url, second.url) as it:
+            answer = failed(await it.ask())
+    assert (answer.code, answer.retryable) == ("loop_detected", False)
+    assert answer.message == "it comes back"
+    assert second.requests == []
+
+
+async def test_a_508_that_means_something_else_is_a_failure_like_any_other() -> None:
+    with fake(status=508, error="resource limit is reached") as first, fake() as second:
+        async with asking(first.url, second.url) as it:
+            assert isinstance(await it.ask(), Finished)
+    assert len(second.requests) == 1
+
+
 async def test_vectors_are_those_of_the_endpoint() -> None:
     with fake() as endpoint:
         async with asking(endpoint.url) as it:

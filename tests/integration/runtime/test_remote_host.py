@@ -136,26 +136,80 @@ async def test_an_instance_uses_the_tenants_secret() -> None:
     assert isinstance(end, Finished)
 
 
-async def test_a_secret_that_is_missing_is_why_it_does_not_start() -> None:
+async def test_a_secret_that_is_missing_is_told_to_each_request_until_it_is_there() -> None:
+    with FakeOpenAI(FakeEndpointBehaviour(key=KEY)) as endpoint:
+        async with hosting() as control:
+            ready = await control.start("chat-1", RemoteEndpoint(endpoint.url, "m", "models"))
+            (end,) = await answer_of(ready, ask("hello"))
+            assert isinstance(end, Failed)
+            assert (end.code, end.retryable) == ("secret_missing", False)
+            assert str(control.directory / "secrets" / "acme" / "models") in end.message
+            path = write_secret(control, KEY, mode=0o644)
+            (end,) = await answer_of(ready, ask("hello"))
+            assert isinstance(end, Failed)
+            assert end.code == "secret_missing"
+            assert "chmod 600" in end.message
+            assert KEY not in end.message
+            assert endpoint.requests == []
+            path.chmod(0o600)
+            assert isinstance((await answer_of(ready, ask("hello")))[0], Finished)
+
+
+async def test_what_is_left_out_for_its_secret_is_logged_when_the_instance_starts(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with hosting() as control:
-        gone = await control.start("chat-1", RemoteEndpoint("http://127.0.0.1:1/v1", "m", "models"))
-        assert isinstance(gone, InstanceGone)
-        assert (gone.instance, gone.code) == ("chat-1", "start_failed")
-        assert str(control.directory / "secrets" / "acme" / "models") in gone.message
-        write_secret(control, KEY, mode=0o644)
-        gone = await control.start("chat-1", RemoteEndpoint("http://127.0.0.1:1/v1", "m", "models"))
-        assert "chmod 600" in gone.message
-        assert KEY not in gone.message
+        remote = RemoteEndpoint("http://127.0.0.1:1/v1", "m", "models")
+        assert isinstance(await control.start("chat-1", remote), InstanceReady)
+    (warning,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert "http://127.0.0.1:1/v1" in warning.getMessage()
+    assert "no secret 'models'" in warning.getMessage()
+
+
+@pytest.mark.parametrize("keyless_first", [True, False])
+async def test_an_endpoint_without_its_secret_keeps_no_other_from_answering(
+    keyless_first: bool,
+) -> None:
+    with FakeOpenAI() as endpoint, FakeOpenAI() as other:
+        async with hosting() as control:
+            remotes = [RemoteEndpoint(endpoint.url, "m"), RemoteEndpoint(other.url, "m", "models")]
+            if keyless_first:
+                remotes.reverse()
+            ready = await control.start("chat-1", *remotes)
+            assert isinstance((await answer_of(ready, ask("hello")))[0], Finished)
+            endpoint.behaviour.status = 503
+            (end,) = await answer_of(ready, ask("hello"))
+    assert isinstance(end, Failed)
+    assert (end.code, end.retryable) == ("endpoint_failed", True)
+    assert f"{endpoint.url}: it answered 503" in end.message
+    assert f"{other.url}: there is no secret 'models'" in end.message
+    assert other.requests == []
+
+
+async def test_an_address_that_cannot_be_called_keeps_no_other_from_answering() -> None:
+    bad = RemoteEndpoint("http://[::1", "m")
+    with FakeOpenAI() as endpoint:
+        async with hosting() as control:
+            ready = await control.start("chat-1", bad, RemoteEndpoint(endpoint.url, "m"))
+            assert isinstance((await answer_of(ready, ask("hello")))[0], Finished)
+            alone = await control.start("chat-2", bad)
+            (end,) = await answer_of(alone, ask("hello"))
+    assert isinstance(end, Failed)
+    assert (end.code, "http://[::1: " in end.message) == ("endpoint_failed", True)
 
 
 async def test_the_environments_secrets_are_the_local_tenants_alone() -> None:
     remote = RemoteEndpoint("http://127.0.0.1:1/v1", "m", "models")
-    async with hosting(environment={"SITS_SECRET_MODELS": KEY}) as control:
-        assert isinstance(await control.start("chat-1", remote), InstanceGone)
-    async with hosting("default", {"SITS_SECRET_MODELS": KEY}) as control:
-        await control.send(StartInstance("chat-1", "default", "chat", (remote,)))
-        assert await control.next() == TemplateReady("default")
-        assert isinstance(await control.next(), InstanceReady)
+    codes = []
+    for tenant in ("acme", "default"):
+        async with hosting(tenant, {"SITS_SECRET_MODELS": KEY}) as control:
+            await control.send(StartInstance("chat-1", tenant, "chat", (remote,)))
+            assert await control.next() == TemplateReady(tenant)
+            (end,) = await answer_of(await control.next(), ask("hello"))
+            assert isinstance(end, Failed)
+            codes.append(end.code)
+    # With the key, what fails is only that nobody listens there.
+    assert codes == ["secret_missing", "endpoint_failed"]
 
 
 async def test_another_tenant_is_refused() -> None:
@@ -169,12 +223,9 @@ async def test_another_tenant_is_refused() -> None:
         assert (await control.next()).code == "start_failed"
 
 
-@pytest.mark.parametrize("remotes", [(), (RemoteEndpoint("http://[::1", "m"),)])
-async def test_an_instance_that_could_never_answer_does_not_start(
-    remotes: tuple[RemoteEndpoint, ...],
-) -> None:
+async def test_an_instance_without_any_endpoint_does_not_start() -> None:
     async with hosting() as control:
-        gone = await control.start("chat-1", *remotes)
+        gone = await control.start("chat-1")
         assert (gone.code, bool(gone.message)) == ("start_failed", True)
 
 

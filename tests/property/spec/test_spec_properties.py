@@ -41,8 +41,15 @@ from sits.spec import (
     unit_schema,
 )
 
-names = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
-texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=30)
+# Not `1e5`, which another YAML writer leaves unquoted, and which is a number here.
+names = st.from_regex(r"([a-z]|[0-9]+-)([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True).filter(
+    lambda name: not name.endswith("-")
+)
+texts = st.text(
+    st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"),
+    min_size=1,
+    max_size=30,
+)
 VALIDATOR = jsonschema.Draft202012Validator(unit_schema())
 Q = TypeVar("Q", bound=Quantity)
 QUANTITIES = (Time, Size, Share, Rate, Count)

@@ -126,9 +126,9 @@ def test_a_prompt_file_beside_the_unit_is_put_in(tmp_path: Path) -> None:
     (tmp_path / "unit.yaml").write_text(UNIT + "prompt:\n  file: words/ask.txt\n")
     (tmp_path / "words").mkdir()
     (tmp_path / "words" / "ask.txt").write_text("Dis: {{ quoi }}", encoding="utf-8")
-    unit, notes = read_unit(tmp_path / "unit.yaml")
-    assert unit["prompt"] == {"template": "Dis: {{ quoi }}"}
-    assert notes == []
+    unit = read_unit(tmp_path / "unit.yaml")
+    assert unit.values["prompt"] == {"template": "Dis: {{ quoi }}"}
+    assert unit.notes == []
 
 
 @pytest.mark.parametrize("path", ["../secret.txt", "/etc/hostname", "link.txt", "missing.txt"])

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from sits.control._status import UnitPhase, UnitStatus, unit_status
+from sits.policy import CRASH_LOOP_FAILURES, Backoff, ScaleState
 from sits.wire import HostReady, RoutedInstance, Tier
 from tests.unit.control.builders import Scene, host_of, make_release, make_wanted, routes_of, update
 
@@ -164,3 +165,24 @@ def test_a_newer_revision_whose_model_cannot_be_had_fails_and_the_former_serves(
     assert status(scene).refusal is None
     assert conditions(scene)["RolledOut"] == ("False", "Failed")
     assert conditions(scene)["Ready"] == ("True", "Serving")
+
+
+def test_one_units_failures_are_not_told_of_its_neighbours_on_the_same_host() -> None:
+    scene = Scene(make_wanted("a"), make_wanted("b"), make_wanted("c"))
+    scene.warm()
+    failing = Backoff(CRASH_LOOP_FAILURES, retry_at_s=scene.now_s + 30.0, reason="killed")
+    scene.world.scales["default", "b"] = ScaleState(backoff=failing)
+    refusals = {route.name: route.refusal for route in routes_of(scene)}
+    assert (refusals["a"], refusals["c"]) == (None, None)
+    assert "its instances keep failing" in str(refusals["b"])
+
+
+def test_a_failing_host_is_told_of_all_units_that_need_it_and_of_no_other() -> None:
+    scene = Scene(make_wanted("a"), make_wanted("b"), make_wanted("other", "large"))
+    scene.warm()
+    failing = Backoff(CRASH_LOOP_FAILURES, retry_at_s=scene.now_s + 30.0, reason="killed")
+    scene.world.host_backoffs[host_of()] = failing
+    refusals = {route.name: route.refusal for route in routes_of(scene)}
+    assert "its model's host keeps failing" in str(refusals["a"])
+    assert refusals["a"] == refusals["b"]
+    assert refusals["other"] is None

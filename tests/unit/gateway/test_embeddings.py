@@ -78,7 +78,12 @@ def test_an_input_has_any_of_four_forms(given: Any, inputs: Any) -> None:
         ({"input": [1, 1.5]}, "input[0][1]", "is a number"),
         ({"input": [None]}, "input[0]", "is null"),
         ({"input": ["a"] * 4}, "input", "has 4 inputs; at most 3"),
-        ({"dimensions": 0}, "dimensions", "at least 1"),
+        ({"dimensions": 0}, "dimensions", "is 0; expected an integer from 1 to 1048576"),
+        (
+            {"dimensions": 10**9},
+            "dimensions",
+            "is 1000000000; expected an integer from 1 to 1048576",
+        ),
         ({"encoding_format": "int8"}, "encoding_format", "'float' or 'base64'"),
         ({"truncate": True}, "truncate", "not known"),
     ],

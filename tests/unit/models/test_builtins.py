@@ -46,3 +46,11 @@ def test_an_unknown_builtin_names_those_that_there_are() -> None:
 @pytest.mark.parametrize("name", BUILTIN_MODELS)
 def test_the_installed_builtins_are_there(name: str) -> None:
     assert builtin_path(name).stat().st_size > 50_000_000
+
+
+def test_a_builtin_that_is_misspelled_names_the_one_that_is_meant() -> None:
+    with pytest.raises(ModelError, match=r"did you mean builtin://smollm2-135m-instruct\?"):
+        builtin_path("smolm2-135m-instruct")
+    with pytest.raises(ModelError) as caught:
+        builtin_path("gpt-4o")
+    assert "did you mean" not in str(caught.value)

@@ -1,5 +1,9 @@
 """Which endpoints are asked, and in which order."""
 
+import logging
+
+import pytest
+
 from sits.runtime.remote._board import EndpointBoard
 from sits.runtime.remote._errors import EndpointDown
 from sits.wire import RemoteEndpoint
@@ -77,3 +81,41 @@ def test_an_endpoints_own_time_is_believed_within_bounds() -> None:
     fail(board, 1, 10.0, EndpointDown("429", throttled=True, retry_after_s=86400))
     assert board.order(69.9) == [0]
     assert board.order(70.0) == [0, 1]
+
+
+def test_one_without_its_key_is_left_out_also_when_all_others_fail() -> None:
+    board = make_board(3)
+    board.note_key(0, "there is no secret 'k'", 0.0)
+    assert board.order(0.0) == [1, 2]
+    fail(board, 1, 1.0)
+    fail(board, 2, 1.1)
+    assert board.order(1.2) == [1, 2]
+    assert "https://e0.example/v1: there is no secret 'k'; https://e1" in board.reasons()
+    board.note_key(0, "", 1.3)
+    assert board.order(1.3) == [0]
+    assert "no secret" not in board.reasons()
+
+
+def test_only_where_no_endpoint_has_its_key_is_that_why_none_answers() -> None:
+    board = make_board()
+    board.note_key(1, "there is no secret 'k'", 0.0)
+    assert not board.lacks_all_keys()
+    board.note_key(0, "there is no secret 'k'", 0.0)
+    assert board.lacks_all_keys()
+    assert board.order(0.0) == []
+
+
+def test_a_missing_key_is_logged_once_a_minute_and_at_each_change(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    board = make_board(1)
+    with caplog.at_level(logging.INFO):
+        for now_s in (0.0, 1.0, 59.0, 60.0, 61.0):
+            board.note_key(0, "there is no secret 'k'", now_s)
+        board.note_key(0, "the file is of another", 62.0)
+        board.note_key(0, "", 63.0)
+        board.note_key(0, "", 64.0)
+    levels = [record.levelname for record in caplog.records]
+    assert levels == ["WARNING", "WARNING", "WARNING", "INFO"]
+    assert "https://e0.example/v1" in caplog.messages[0]
+    assert "no secret 'k'" in caplog.messages[0]

@@ -96,6 +96,7 @@ def test_a_missing_one_says_both_places(tmp_path: Path) -> None:
     assert str(tmp_path / "default" / "models") in message
     assert "SITS_SECRET_MODELS" in message
     assert "600" in message
+    assert "deploy" not in message  # the next request looks again
 
 
 def test_a_value_is_not_in_its_repr_and_is_hidden_in_what_others_say(tmp_path: Path) -> None:

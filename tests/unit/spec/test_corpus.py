@@ -43,6 +43,11 @@ NOT_IN_SCHEMA = (
     "is wrong at column",
     "in steps of",
     "of at most",
+    "the address of one call",
+    "host or port is none",
+    "looks like a key",
+    "is a server of its own, reached",
+    "which is no text",
     "the number 2.0;",  # which is a whole number to JSON Schema
     "does not name a GGUF file",
 )

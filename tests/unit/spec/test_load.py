@@ -224,3 +224,56 @@ def test_json_loads_like_yaml() -> None:
 def test_json_that_is_no_unit_is_refused(text: str, words: str) -> None:
     with pytest.raises(SpecError, match=words):
         load_unit_json(text, "a.json")
+
+
+def elsewhere(*endpoints: str) -> str:
+    listed = "".join(f"\n    - {endpoint}" for endpoint in endpoints)
+    return f"name: a\nmodel: openai://x\nengine:\n  kind: openai\n  endpoints:{listed}\n"
+
+
+@pytest.mark.parametrize("host", ["models.example", "10.0.0.7:8000", "[2001:db8::1]:8000"])
+def test_a_key_that_goes_over_the_network_in_the_clear_is_noted(host: str) -> None:
+    safe = "{url: 'https://x.example/v1', secret: k1}"
+    loaded = load_unit(elsewhere(safe, f"{{url: 'http://{host}/v1', secret: k2}}"), "a.yaml")
+    (note,) = loaded.notes
+    assert note.startswith("engine.endpoints[1].url: ")
+    assert "'k2'" in note
+    assert f"http://{host}/v1" in note
+    assert "https://" in note
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "{url: 'http://127.0.0.1:8000/v1', secret: k}",
+        "{url: 'http://127.9.9.9/v1', secret: k}",
+        "{url: 'http://[::1]:8000/v1', secret: k}",
+        "{url: 'http://localhost:8000/v1', secret: k}",
+        "{url: 'http://vllm.localhost/v1', secret: k}",
+        "{url: 'https://models.example/v1', secret: k}",
+        "{url: 'http://models.example/v1'}",
+    ],
+)
+def test_a_key_that_nobody_can_listen_to_is_not_noted(endpoint: str) -> None:
+    assert load_unit(elsewhere(endpoint), "a.yaml").notes == ()
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "https://user:sesame@x.example/v1",
+        "https://user:ses/ame@x.example/v1",
+        "https://x.example/v1?key=sesame",
+        "{url: 'https://sesame@x.example/v1/@there'}",
+        "{url: 'https://x.example', secret: 'Sesame open for 1 key'}",
+    ],
+)
+def test_what_may_be_a_key_is_not_in_a_message(endpoint: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_unit(elsewhere(endpoint), "a.yaml")
+    assert "ame" not in str(caught.value).partition("expected")[0].casefold().replace("name", "")
+
+
+def test_an_at_sign_in_a_path_is_no_password() -> None:
+    unit = load_unit(elsewhere("https://x.example/v1/@me/models:7"), "a.yaml").unit
+    assert unit.engine.endpoints[0].url == "https://x.example/v1/@me/models:7"

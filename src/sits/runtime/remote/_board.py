@@ -2,7 +2,8 @@
 
 An endpoint that failed is left out for a while (`sits.policy` says how long), so that not every
 request waits for a dead one. Where all of them are left out, those that have not failed too
-often in a row are asked all the same: an answer may still come, and a refusal is none.
+often in a row are asked all the same: an answer may still come, and a refusal is none. One
+whose key is missing is never asked: without it, it would count as failed.
 """
 
 import dataclasses
@@ -16,6 +17,8 @@ from sits.wire import RemoteEndpoint
 _log = logging.getLogger(__name__)
 # What an endpoint asks for is believed up to here.
 _MAX_RETRY_AFTER_S = 60.0
+# A missing key is looked for with each request, and must not fill the log.
+_TELL_EVERY_S = 60.0
 
 
 class EndpointBoard:
@@ -29,10 +32,16 @@ class EndpointBoard:
         self._endpoints = tuple(endpoints)
         self._backoffs = [Backoff() for _ in endpoints]
         self._failed_s = [float("-inf") for _ in endpoints]
+        self._keyless = ["" for _ in endpoints]
+        self._told_s = [float("-inf") for _ in endpoints]
+
+    def lacks_all_keys(self) -> bool:
+        """Return whether no endpoint has the key that it needs."""
+        return all(self._keyless)
 
     def order(self, now_s: float) -> list[int]:
         """Return the places of the endpoints to try now, first to last; perhaps none."""
-        places = range(len(self._endpoints))
+        places = [place for place, missing in enumerate(self._keyless) if not missing]
         ready = [place for place in places if may_try(self._backoffs[place], now_s)]
         if ready:
             return ready
@@ -40,12 +49,30 @@ class EndpointBoard:
         return sorted(failing, key=lambda place: self._backoffs[place].retry_at_s)
 
     def reasons(self) -> str:
-        """Return why each endpoint that fails does."""
+        """Return why each endpoint that fails, or lacks its key, does."""
+        states = zip(self._endpoints, self._keyless, self._backoffs, strict=True)
         return "; ".join(
-            f"{endpoint.url}: {backoff.reason}"
-            for endpoint, backoff in zip(self._endpoints, self._backoffs, strict=True)
-            if backoff.failures
+            f"{endpoint.url}: {missing or backoff.reason}"
+            for endpoint, missing, backoff in states
+            if missing or backoff.failures
         )
+
+    def note_key(self, place: int, missing: str, now_s: float) -> None:
+        """Take note of whether an endpoint has its key.
+
+        Args:
+            place: the endpoint's.
+            missing: why its key cannot be had; empty: it has it, or needs none.
+            now_s: a monotonic clock's seconds.
+        """
+        known, self._keyless[place] = self._keyless[place], missing
+        url = self._endpoints[place].url
+        if not missing:
+            if known:
+                _log.info("event=endpoint_has_key url=%s", url)
+        elif missing != known or now_s - self._told_s[place] >= _TELL_EVERY_S:
+            self._told_s[place] = now_s
+            _log.warning("event=endpoint_without_key url=%s reason=%r", url, missing)
 
     def succeeded(self, place: int) -> None:
         """An endpoint has answered."""

@@ -2,7 +2,8 @@
 
 Invariants: the next endpoint is tried only as long as nothing of an answer was given out, and
 for faults that are the endpoint's own; what the caller did wrong is told at once. After the
-first piece a fault is `endpoint_lost`: whoever still holds the pieces back may ask again.
+first piece a fault is `endpoint_lost`: whoever still holds the pieces back may ask again. An
+endpoint without its key is passed over, and its key looked for again with each request.
 """
 
 import contextlib
@@ -56,6 +57,12 @@ class Caller:
         self._now_s = now_s
         self._board = EndpointBoard([endpoint.remote for endpoint in endpoints])
 
+    def look_for_keys(self) -> None:
+        """Read the keys that are not there yet; endpoints without theirs are left out."""
+        now_s = self._now_s()
+        for place, endpoint in enumerate(self._endpoints):
+            self._board.note_key(place, endpoint.look_for_key(), now_s)
+
     async def answer(self, request: Generate | Embed, emit: Emit) -> FromWorker:
         """Answer one request.
 
@@ -95,6 +102,7 @@ class Caller:
         request: Generate | Embed,
         call: Callable[[Endpoint, Silence], Awaitable[Finished | Embedded]],
     ) -> FromWorker:
+        self.look_for_keys()
         downs: list[EndpointDown] = []
         for place in self._board.order(self._now_s()):
             silence, began_s = Silence(self._patience), self._now_s()
@@ -116,6 +124,9 @@ class Caller:
         raise _Failure(Failed(request.request_id, "endpoint_lost", message, retryable=True))
 
     def _give_up(self, request: Generate | Embed, downs: Sequence[EndpointDown]) -> Failed:
+        if self._board.lacks_all_keys():
+            message = f"no endpoint has its key: {self._board.reasons()}"
+            return Failed(request.request_id, "secret_missing", message)
         throttled = bool(downs) and all(down.throttled for down in downs)
         begin = "every endpoint has too much to do" if throttled else "no endpoint could answer"
         return Failed(
@@ -136,7 +147,7 @@ async def _stream(
     answer, reader = ChatAnswer(messages), EventReader()
     body = chat_body(request, messages, endpoint.remote.model)
     async with (
-        endpoint.post("/chat/completions", body, silence) as response,
+        endpoint.post("/chat/completions", body, silence, request.hops) as response,
         contextlib.aclosing(endpoint.pieces(response, silence)) as pieces,
     ):
         if response.headers.get("content-type", "").startswith(("application/json", "text/html")):
@@ -157,5 +168,5 @@ async def _stream(
 
 async def _embed(endpoint: Endpoint, request: Embed, silence: Silence) -> Embedded:
     body = embeddings_body(request, endpoint.remote.model)
-    async with endpoint.post("/embeddings", body, silence) as response:
+    async with endpoint.post("/embeddings", body, silence, request.hops) as response:
         return read_embeddings(request, await endpoint.whole(response, silence))

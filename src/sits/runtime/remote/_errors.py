@@ -17,7 +17,7 @@ from sits._errors import SitsError
 class SecretError(SitsError):
     """A secret cannot be used; the message says what to do."""
 
-    code = "secret_unavailable"
+    code = "secret_missing"
 
 
 class EndpointError(SitsError):

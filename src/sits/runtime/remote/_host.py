@@ -8,7 +8,7 @@ import contextlib
 import logging
 import os
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,6 @@ import anyio.abc
 import httpx2
 
 from sits.runtime.remote._caller import Caller
-from sits.runtime.remote._errors import SecretError
 from sits.runtime.remote._http import Endpoint, Patience, make_client
 from sits.runtime.remote._instance import RemoteInstance
 from sits.runtime.remote._outbox import Outbox
@@ -31,7 +30,6 @@ from sits.wire import (
     InstanceGone,
     InstanceReady,
     OpenTemplate,
-    RemoteEndpoint,
     StartInstance,
     StopInstance,
     TemplateFailed,
@@ -130,29 +128,21 @@ class RemoteHost:
             self._gone(order.instance, "start_failed", message)
             return
         client = make_client(self._tls, self._plan.patience, self._plan.capacity)
-        try:
-            endpoints = self._endpoints(client, order.remotes)
-        except (SecretError, httpx2.InvalidURL) as error:
-            self._tasks.start_soon(client.aclose)
-            self._gone(order.instance, "start_failed", str(error))
-            return
-        path = os.path.join(self._plan.run_dir, f"{order.instance}.sock")
+        endpoints = [
+            Endpoint(client, remote, partial(self._read_key, remote.secret))
+            for remote in order.remotes
+        ]
         caller = Caller(endpoints, self._plan.patience)
+        # An endpoint that cannot be asked, or all of them, is told to each request: to start
+        # again and again would help nobody.
+        caller.look_for_keys()
+        path = os.path.join(self._plan.run_dir, f"{order.instance}.sock")
         instance = RemoteInstance(caller, path, self._plan.capacity)
         self._instances[order.instance] = instance
         tier = Tier.WARM if self._template else Tier.COOL
         value = Instance(path, tier, self._plan.capacity)
         ready = InstanceReady(order.instance, order.tenant, order.unit, value)
         self._tasks.start_soon(self._run, instance, ready, client)
-
-    def _endpoints(
-        self, client: httpx2.AsyncClient, remotes: Sequence[RemoteEndpoint]
-    ) -> list[Endpoint]:
-        found = []
-        for remote in remotes:
-            httpx2.URL(remote.url)  # raises for what could never be called
-            found.append(Endpoint(client, remote, partial(self._read_key, remote.secret)))
-        return found
 
     def _read_key(self, name: str | None) -> Secret | None:
         if name is None:

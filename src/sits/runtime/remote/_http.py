@@ -3,7 +3,8 @@
 Invariants: every wait has a deadline; TLS is verified; a redirect is not followed, so that the
 key goes to the endpoint's own address and to no other; proxies and credentials of the
 environment are not used; what is read of an answer is bounded; cancelling closes the
-connection, which is how an endpoint learns that nobody listens any more.
+connection, which is how an endpoint learns that nobody listens any more; each call says how
+often its request was passed on, so that one that comes back to this platform does not for ever.
 """
 
 import contextlib
@@ -21,12 +22,13 @@ from sits._version import __version__
 from sits.runtime.remote._chat import failure_of
 from sits.runtime.remote._errors import CallerFault, EndpointDown, SecretError
 from sits.runtime.remote._secrets import Secret
-from sits.wire import RemoteEndpoint
+from sits.wire import HOPS_HEADER, RemoteEndpoint
 
 # Another endpoint would say the same of such a request.
 _CALLERS = frozenset({400, 413, 415, 422})
 _KEY_REFUSED = frozenset({401, 403})
 _THROTTLED = 429
+_LOOP = 508
 
 _WRITE_S = 10.0
 _KEEP_ALIVE_S = 30.0
@@ -95,10 +97,7 @@ class Endpoint:
     Args:
         client: with which it is called.
         remote: its address.
-        read_key: returns its key, None when it needs none.
-
-    Raises:
-        SecretError: the key cannot be read.
+        read_key: returns its key, None when it needs none; raises `SecretError`.
     """
 
     def __init__(
@@ -110,20 +109,35 @@ class Endpoint:
         self.remote = remote
         self._client = client
         self._read_key = read_key
-        self._secret = read_key()
+        self._secret: Secret | None = None
         self._base = remote.url.rstrip("/")
+
+    def look_for_key(self) -> str:
+        """Read the key unless it is there; return why it cannot be had, empty when it can."""
+        if self._secret is None:
+            try:
+                self._secret = self._read_key()
+            except SecretError as error:
+                return str(error)
+        return ""
 
     @asynccontextmanager
     async def post(
-        self, path: str, body: dict[str, Any], silence: Silence
+        self, path: str, body: dict[str, Any], silence: Silence, hops: int
     ) -> AsyncIterator[httpx2.Response]:
         """Send a request and give its answer, whose status is 200; leaving closes it.
+
+        Args:
+            path: below the endpoint's base URL.
+            body: the request's object.
+            silence: how long it may say nothing.
+            hops: how often the request was passed on before.
 
         Raises:
             EndpointDown: it cannot be reached, is silent, or fails; also in the middle.
             CallerFault: it refuses this request.
         """
-        headers = {"content-type": "application/json"}
+        headers = {"content-type": "application/json", HOPS_HEADER: str(hops + 1)}
         if self._secret is not None:
             headers["authorization"] = f"Bearer {self._secret.reveal()}"
         try:
@@ -185,8 +199,12 @@ class Endpoint:
                 f"it redirects ({status}), which is not followed; name the address that it has now"
             )
         message = self._say(_message_of(body))
+        error = _error_of(body)
+        if status == _LOOP and isinstance(error, dict) and error.get("code") == "loop_detected":
+            # Others would lead into it as well, each of them as often as this one.
+            return CallerFault("loop_detected", message)
         if status in _CALLERS:
-            known = failure_of(_error_of(body))
+            known = failure_of(error)
             reason = known.reason if isinstance(known, CallerFault) else "invalid_request"
             return CallerFault(reason, message or f"the endpoint answered {status}")
         return EndpointDown(

@@ -67,10 +67,10 @@ def read_secret(
     if value is None and tenant == LOCAL_TENANT:
         value = environment.get(variable)
     if value is None:
-        or_variable = f", or set {variable}," if tenant == LOCAL_TENANT else ""
+        or_variable = f", or start `sits up` with {variable} set" if tenant == LOCAL_TENANT else ""
         raise SecretError(
-            f"there is no secret {name!r} of the tenant {tenant!r}: write it to {path} "
-            f"(readable by its owner alone: chmod 600){or_variable} and deploy the unit again"
+            f"there is no secret {name!r} of the tenant {tenant!r}: write it to {path} (readable "
+            f"by its owner alone: chmod 600), where the next request finds it{or_variable}"
         )
     value = value.strip()
     if not _VALUE.fullmatch(value):
