@@ -52,14 +52,24 @@ def test_where_all_are_left_out_they_are_tried_all_the_same_soonest_first() -> N
     assert board.order(1.3) == [1, 0]
 
 
-def test_those_that_fail_again_and_again_are_not_tried_until_their_time() -> None:
+def test_one_that_fails_again_and_again_is_left_out_while_there_is_another() -> None:
+    board = make_board(2)
+    for now_s in range(1, 6):
+        fail(board, 0, float(now_s))
+    assert board.order(6.0) == [1]
+    assert board.order(34.9) == [1]
+    assert board.order(35.0) == [0, 1]
+
+
+def test_where_all_fail_again_and_again_each_is_tried_every_two_seconds() -> None:
     board = make_board(1)
     for now_s in range(1, 6):
         fail(board, 0, float(now_s))
     assert board.order(6.0) == []
-    assert board.order(34.9) == []
-    assert board.order(35.0) == [0]
-    assert "https://e0.example/v1: it answered 500" in board.reasons()
+    assert board.order(7.0) == [0]
+    fail(board, 0, 7.0)
+    assert board.order(8.9) == []
+    assert board.order(9.0) == [0]
 
 
 def test_calls_side_by_side_that_meet_one_fault_are_one_failure() -> None:

@@ -2,8 +2,9 @@
 
 An endpoint that failed is left out for a while (`sits.policy` says how long), so that not every
 request waits for a dead one. Where all of them are left out, those that have not failed too
-often in a row are asked all the same: an answer may still come, and a refusal is none. One
-whose key is missing is never asked: without it, it would count as failed.
+often in a row are asked all the same, and each other one every two seconds: an answer may still
+come, and a refusal is none. One whose key is missing is never asked: without it, it would count
+as failed.
 """
 
 import dataclasses
@@ -15,6 +16,8 @@ from sits.runtime.remote._errors import EndpointDown
 from sits.wire import RemoteEndpoint
 
 _log = logging.getLogger(__name__)
+# How long no request tries an endpoint that failed too often, where there is no other.
+_PROBE_S = 2.0
 # What an endpoint asks for is believed up to here.
 _MAX_RETRY_AFTER_S = 60.0
 # A missing key is looked for with each request, and must not fill the log.
@@ -45,7 +48,12 @@ class EndpointBoard:
         ready = [place for place in places if may_try(self._backoffs[place], now_s)]
         if ready:
             return ready
-        failing = [p for p in places if not is_crash_looping(self._backoffs[p], now_s)]
+        failing = [
+            place
+            for place in places
+            if not is_crash_looping(self._backoffs[place], now_s)
+            or now_s - self._failed_s[place] >= _PROBE_S
+        ]
         return sorted(failing, key=lambda place: self._backoffs[place].retry_at_s)
 
     def reasons(self) -> str:
