@@ -49,6 +49,10 @@ fmt: ready-dev ## Format the code and mend what the linter can mend
 	@$(BIN)/ruff check --fix --quiet || true
 	@$(BIN)/ruff format
 
+.PHONY: headline
+headline: ready ## Run all benchmarks and say what got worse (ARGS=--save keeps their results)
+	@$(BIN)/python tools/headline.py $(ARGS)
+
 .PHONY: docs
 docs: ready-dev ## Renew the documents that are made from the code
 	@$(BIN)/python tools/make_reference.py

@@ -8,11 +8,13 @@ import typer
 
 from sits._errors import SitsError
 from sits._version import __version__
-from sits.cli import _chat, _demo, _doctor, _iu, _models, _up
+from sits.cli import _bench, _chat, _demo, _doctor, _iu, _models, _up
+from sits.cli._group import Group
 from sits.cli._output import CliError, print_error
 
 app = typer.Typer(
     name="sits",
+    cls=Group,
     help="An AI-native serverless platform: one YAML file becomes a streaming model endpoint.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -21,9 +23,14 @@ app = typer.Typer(
 )
 app.command("up")(_up.up)
 app.command("down")(_up.down)
-app.command("demo")(_demo.demo)
+app.command("demo", short_help="See it all once: start, deploy, stream an answer, stop.")(
+    _demo.demo
+)
 app.command("chat")(_chat.chat)
-app.command("doctor")(_doctor.doctor)
+app.command("doctor", short_help="Check this machine and the platform on it.")(_doctor.doctor)
+app.command("bench", short_help="Measure this machine, each figure beside a baseline.")(
+    _bench.bench
+)
 app.add_typer(_iu.app, name="iu")
 app.add_typer(_models.app, name="models")
 

@@ -47,9 +47,7 @@ class Places:
         path = _path(name)
         return bool(path) and path[0] in self.form.values
 
-    def error(
-        self, name: str, problem: str, source: str, *, line: int | None = None
-    ) -> SpecError:
+    def error(self, name: str, problem: str, source: str, *, line: int | None = None) -> SpecError:
         """Return what is wrong with a field of the unit, as an error with its place.
 
         Args:

@@ -154,9 +154,11 @@ class Store:
 
     def add_events(self, events: Iterable[EventRecord]) -> None:
         """Add what happened; what repeats its unit's last event is counted there."""
+        batch = list(events)
+        if not batch:
+            return
         with self._writing() as connection:
-            for event in events:
-                _event_rows.add(connection, event)
+            _event_rows.add(connection, batch)
 
     def events(self, tenant: str, name: str, *, after_seq: int = 0) -> tuple[EventRecord, ...]:
         """Return a unit's newest events, oldest first, also of one that is gone."""

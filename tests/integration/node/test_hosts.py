@@ -45,7 +45,7 @@ async def test_the_socket_of_a_host_that_ended_is_removed(ending: str) -> None:
                         (pid,) = descendants(os.getpid())["sits-host"]
                         os.kill(pid, signal.SIGKILL)
                     assert isinstance(await anext(events), HostDown)
-                assert not Path(up.endpoint).exists()
+                assert not await anyio.Path(up.endpoint).exists()
             tasks.cancel_scope.cancel()
 
 

@@ -341,3 +341,38 @@ async def test_only_http_is_served(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         with pytest.raises(RuntimeError, match="websocket"):
             await Client(it.gateway.app).app({"type": "websocket"}, None, None)
+
+
+@pytest.mark.parametrize(("given", "hops"), [(None, 0), ("0", 0), ("4", 4), ("none", 0), ("-1", 0)])
+async def test_how_often_a_request_was_passed_on_goes_with_it(
+    tmp_path: Path, given: str | None, hops: int
+) -> None:
+    headers = {} if given is None else {"x-sits-hops": given}
+    async with serving(tmp_path, says("a")) as (it, worker):
+        body = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
+        assert (await it.client("POST", CHAT, body, headers=headers)).status == 200
+    assert [order.hops for order in worker.orders] == [hops]
+
+
+@pytest.mark.parametrize("given", ["5", "6", "1" * 5000])
+async def test_a_request_that_was_passed_on_too_often_is_in_a_loop(
+    tmp_path: Path, given: str
+) -> None:
+    chat = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
+    async with serving(tmp_path, says("a")) as (it, worker):
+        for path, body in ((CHAT, chat), ("/iu/chat/v1/query", {"inputs": {"question": "why"}})):
+            answer = await it.client("POST", path, body, headers={"x-sits-hops": given})
+            assert (answer.status, answer.error["code"]) == (508, "loop_detected")
+            assert "'chat'" in answer.error["message"]
+            assert "retry-after" not in answer.headers
+    assert worker.orders == []
+
+
+async def test_a_request_says_once_how_often_it_was_passed_on(tmp_path: Path) -> None:
+    key = f"Bearer {KEY.text}".encode()
+    usual = [(b"host", b"127.0.0.1"), (b"authorization", key)]
+    twice = [(b"x-sits-hops", b"0"), (b"x-sits-hops", b"9")]
+    async with running(tmp_path) as it:
+        it.table(make_route())
+        answer = await it.client("GET", "/v1/models", headers=[*usual, *twice])
+    assert (answer.status, answer.error["code"]) == (400, "invalid_http")
