@@ -164,6 +164,34 @@ def test_a_route_points_where_it_was_last_told_and_remembers_where_it_pointed(
     ]
 
 
+def test_what_could_serve_and_what_could_not_is_remembered_until_it_is_wanted_again(
+    store: Store,
+) -> None:
+    def standing() -> tuple[str | None, str | None, str | None]:
+        unit = store.unit("t", "chat")
+        assert unit is not None
+        return unit.serving.revision if unit.serving else None, unit.proven, unit.failed
+
+    put(store, "r1", 1.0)
+    store.serve_revision("t", "chat", "r1", cause="deploy", now_s=1.0)
+    store.prove_revision("t", "chat", "r1")
+    put(store, "r2", 2.0)
+    store.serve_revision("t", "chat", "r2", cause="deploy", now_s=2.0)
+    store.prove_revision("t", "chat", "r1")  # too late: it takes no traffic any more
+    assert standing() == ("r2", "r1", None)
+    store.revert_unit("t", "chat", "r1", failed=("r2", "no memory"), now_s=3.0)
+    assert standing() == ("r1", "r1", "r2")
+    assert [route.cause for route in store.routes("t", "chat")][-1] == "failed rollout"
+    assert store.want_revision("t", "chat", "r2", 4.0)
+    assert standing() == ("r1", "r1", None)
+    store.revert_unit("t", "chat", "r1", failed=("r2", "no memory"), now_s=5.0)
+    put(store, "r2", 6.0)
+    assert standing() == ("r1", "r1", None)
+    store.delete_unit("t", "chat", 7.0)
+    put(store, "r2", 8.0)
+    assert standing() == (None, None, None)
+
+
 def test_a_routes_history_is_bounded(store: Store) -> None:
     put(store, "r1")
     put(store, "r2")

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sits.control._wanted import UnitKey
-from sits.control._world import FailedRollout, Note, NoteKind
+from sits.control._wanted import FailedRollout, UnitKey
+from sits.control._world import Note, NoteKind
 from sits.policy import Backoff, ScaleState
 from sits.wire import OpenTemplate, StartHost, StartInstance, StopHost, StopInstance
 
@@ -30,17 +30,19 @@ class Plan:
         orders: in the order in which they are sent.
         promote: units whose newest revision is to take traffic; the rest of such a unit's plan
             is made when it does.
+        prove: units of whose revision that takes traffic an instance is up for the first time.
         revert: units whose newest revision took traffic and cannot serve, and why.
         purge: units whose records may go.
         due_s: when to make the next plan though nothing has happened.
         broken: hosts that are stopped since they, or something on them, took too long.
         notes: what people are told of it.
-        scales, canary_backoffs, host_backoffs, template_backoffs, proven: what to remember; the
-            rest is forgotten.
+        scales, canary_backoffs, host_backoffs, template_backoffs: what to remember; the rest is
+            forgotten.
     """
 
     orders: list[Order] = field(default_factory=list)
     promote: list[UnitKey] = field(default_factory=list)
+    prove: list[UnitKey] = field(default_factory=list)
     revert: dict[UnitKey, FailedRollout] = field(default_factory=dict)
     purge: list[UnitKey] = field(default_factory=list)
     due_s: float | None = None
@@ -48,7 +50,6 @@ class Plan:
     notes: list[Note] = field(default_factory=list)
     scales: dict[UnitKey, ScaleState] = field(default_factory=dict)
     canary_backoffs: dict[UnitKey, Backoff] = field(default_factory=dict)
-    proven: dict[UnitKey, str] = field(default_factory=dict)
     host_backoffs: dict[str, Backoff] = field(default_factory=dict)
     template_backoffs: dict[tuple[str, str], Backoff] = field(default_factory=dict)
 

@@ -17,7 +17,6 @@ def apply_plan(world: World, plan: Plan, now_s: float) -> None:
     world.host_backoffs = dict(plan.host_backoffs)
     world.template_backoffs = dict(plan.template_backoffs)
     world.canary_backoffs = dict(plan.canary_backoffs)
-    world.proven = dict(plan.proven)
     world.notes += plan.notes
     for order in plan.orders:
         _apply_order(world, order, now_s)

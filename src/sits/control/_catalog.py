@@ -4,11 +4,12 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+import anyio
 import msgspec
 
 from sits.control._errors import UnitNotFound
 from sits.control._models import Models
-from sits.control._wanted import Release, UnitKey, Wanted
+from sits.control._wanted import FailedRollout, Release, UnitKey, Wanted
 from sits.models import ModelError, ModelFile, ModelPin
 from sits.spec import SpecError, Unit, unit_from_json
 from sits.store import KeyEntry, RevisionRecord, Store, StoreError, UnitRecord
@@ -43,6 +44,7 @@ class Catalog:
         self._parsed: dict[tuple[str, str, str], tuple[str, Unit]] = {}
         self._kept: frozenset[str] | None = None
         self._loaded: dict[str, ModelFile] = {}
+        self.unpinned = anyio.Event()  # a revision came up whose model is not known yet
 
     def wanted(self) -> Iterable[Wanted]:
         """Return all units, by tenant and name, also those that are being deleted."""
@@ -73,7 +75,11 @@ class Catalog:
             self.keep_models()
             return
         is_new = key not in self._wanted
-        self._wanted[key] = self._to_wanted(record)
+        self._wanted[key] = unit = self._to_wanted(record)
+        named = {release.revision for release in (unit.target, unit.serving) if release}
+        for place in [known for known in self._parsed if known[:2] == key]:
+            if place[2] not in named:
+                del self._parsed[place]
         if is_new:
             self._wanted = dict(sorted(self._wanted.items()))
 
@@ -152,11 +158,24 @@ class Catalog:
         return known[1]
 
     async def pin_all(self) -> bool:
-        """Pin models of revisions that are not pinned yet; return whether all are now."""
-        for unit in list(self.wanted()):
-            for release in unit.releases:
-                if release.unit and not release.pin and not release.remotes:
-                    await self._pin_late(release, release.unit)
+        """Pin models of revisions that are not pinned yet; return whether all are now.
+
+        Raises:
+            StoreError: the store cannot be read or written now.
+        """
+        self.unpinned = anyio.Event()
+        bare = [
+            (release, release.unit)
+            for unit in list(self.wanted())
+            for release in unit.releases
+            if release.unit and not release.pin and not release.remotes
+        ]
+        places = {(release.tenant, release.name, release.revision) for release, _ in bare}
+        self._pin_problems = {
+            place: self._pin_problems[place] for place in self._pin_problems.keys() & places
+        }
+        for release, unit in bare:
+            await self._pin_late(release, unit)
         return not self._pin_problems
 
     async def _pin_late(self, release: Release, unit: Unit) -> None:
@@ -165,7 +184,7 @@ class Catalog:
             pin = await self._models.pin(unit.model)
             self.keep_models(pin.digest)
             self._store.set_pin(*place, encode_pin(pin))
-        except (ModelError, StoreError) as error:
+        except ModelError as error:
             self._pin_problems[place] = str(error)
         else:
             self._pin_problems.pop(place, None)
@@ -187,8 +206,20 @@ class Catalog:
         if record.serving is not None:
             same = record.serving.revision == record.wanted.revision
             serving = target if same else self.to_release(tenant, name, record.serving)
-        deleted = record.deleted_s is not None
-        return Wanted(tenant, name, target, serving, record.created_s, record.updated_s, deleted)
+        failed = None
+        if record.failed is not None:
+            failed = FailedRollout(record.failed, record.failed_why or "")
+        return Wanted(
+            tenant,
+            name,
+            target,
+            serving,
+            record.created_s,
+            record.updated_s,
+            deleted=record.deleted_s is not None,
+            proven=record.proven,
+            failed=failed,
+        )
 
     def to_release(
         self, tenant: str, name: str, record: RevisionRecord, *, pull: bool = True
@@ -203,6 +234,7 @@ class Catalog:
         if release.remotes:
             return release
         if record.pin_json is None:
+            self.unpinned.set()
             problem = self._pin_problems.get((tenant, name, record.revision))
             return replace(release, problem=problem, progress="its model is being looked up")
         pin = decode_pin(record.pin_json)

@@ -5,7 +5,7 @@
 
 from dataclasses import dataclass
 
-from sits.control._health import left_out, release_refusal, release_trouble
+from sits.control._health import left_out, release_trouble, rollout_problem
 from sits.control._lifecycle import HostState, State
 from sits.control._room import LEFT_OUT
 from sits.control._wanted import Wanted
@@ -85,9 +85,7 @@ def _rolled_out(world: World, unit: Wanted, now_s: float) -> Condition:
         return Condition(kind, "False", "PlatformFull", LEFT_OUT)
     if unit.serving is not None and not unit.is_rolling:
         return Condition(kind, "True", "Complete", f"revision {newest} takes traffic")
-    rolling = unit.is_rolling
-    problem = release_refusal(world, unit.key, unit.target, now_s, is_canary=rolling)
-    problem = problem or release_trouble(world, unit.key, unit.target, is_canary=rolling)
+    problem = rollout_problem(world, unit, now_s)
     if problem:
         return Condition(kind, "False", "Failed", f"revision {newest}: {problem}")
     former = f"; revision {unit.current.revision} takes traffic" if unit.is_rolling else ""

@@ -48,13 +48,20 @@ def release_trouble(
 
     Between two tries it may be that requests are let through once more; it is no better for that.
     """
-    failed = world.failed_rollouts.get(key)
-    if failed is not None and failed.revision == release.revision:
-        return f"no instance of it came up, so the former one serves: {failed.message}"
     for what, backoff in _failures(world, key, release, is_canary=is_canary):
         if is_failing(backoff):
             return _words(what, backoff, release)
     return None
+
+
+def rollout_problem(world: World, unit: Wanted, now_s: float) -> str | None:
+    """Return why a unit's newest revision does not take traffic, and may not soon."""
+    target, rolling = unit.target, unit.is_rolling
+    if unit.failed is not None and unit.failed.revision == target.revision:
+        return f"no instance of it came up, so the former one serves: {unit.failed.message}"
+    return release_refusal(world, unit.key, target, now_s, is_canary=rolling) or release_trouble(
+        world, unit.key, target, is_canary=rolling
+    )
 
 
 def _failures(

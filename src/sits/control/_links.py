@@ -86,17 +86,18 @@ class Links:
         match message:
             case HostUp(host=name, endpoint=endpoint):
                 if self._world.host_up(name, self._clock.monotonic_s()):
-                    hosts.start_soon(self._run_host, name, endpoint)
+                    # Before the task runs: the host may be down by the next message.
+                    self._scopes[name] = anyio.CancelScope()
+                    hosts.start_soon(self._run_host, name, endpoint, self._scopes[name])
             case HostDown(host=name, message=text):
                 log.info("host down host=%s message=%r", name, text)
                 if scope := self._scopes.get(name):
                     scope.cancel()
                 self._world.host_down(name, text, self._clock.monotonic_s())
 
-    async def _run_host(self, name: str, endpoint: str) -> None:
+    async def _run_host(self, name: str, endpoint: str, scope: anyio.CancelScope) -> None:
         problem = "the host closed its link"
-        with anyio.CancelScope() as scope:
-            self._scopes[name] = scope
+        with scope:
             try:
                 async with await _connect(endpoint, FromHost) as channel:
                     self._hosts[name] = channel

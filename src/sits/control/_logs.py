@@ -17,6 +17,7 @@ from sits.control._wanted import UnitKey
 
 MAX_LINES = 1000
 _TAIL_BYTES = 4 * 1024 * 1024
+_QUOTE = re.compile(r"['\"]")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\S+Z ")
 
 
@@ -82,5 +83,6 @@ def _read(path: Path, offsets: Mapping[str, int] | None) -> tuple[list[str], int
 def _of_unit(lines: list[str], key: UnitKey) -> Iterator[str]:
     words = {f"tenant={key[0]}", f"unit={key[1]}"}
     for line in lines:
-        if _TIME.match(line) and words <= set(line.split()):
+        # What others chose stands in quotes, after the fields that are ours.
+        if _TIME.match(line) and words <= set(_QUOTE.split(line, maxsplit=1)[0].split()):
             yield line

@@ -180,6 +180,8 @@ class Models:
 
     async def _wait(self) -> None:
         idle = [pull for pull in self._pulls.values() if pull.scope is None]
+        if len(self._pulls) - len(idle) >= _PULLS:
+            idle = []  # none could begin: the end of one that runs wakes us
         times = [pull.failures.retry_at_s for pull in idle if pull.failures.retry_at_s]
         if not times:
             await self._wake.wait()

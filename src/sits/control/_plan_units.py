@@ -14,8 +14,8 @@ from sits.control._actions import Limits, Order, Plan
 from sits.control._lifecycle import State
 from sits.control._overdue import is_overdue
 from sits.control._plan_hosts import can_start, is_warm
-from sits.control._wanted import Release, UnitKey, Wanted
-from sits.control._world import FailedRollout, TrackedInstance, World
+from sits.control._wanted import FailedRollout, Release, UnitKey, Wanted
+from sits.control._world import TrackedInstance, World
 from sits.policy import (
     Backoff,
     Observed,
@@ -37,20 +37,18 @@ REVERT_FAILURES = 3
 
 def plan_unit(plan: Plan, world: World, unit: Wanted, limits: Limits, now_s: float) -> None:
     """Plan one unit's instances."""
-    if unit.key in world.proven:
-        plan.proven[unit.key] = world.proven[unit.key]
     if _is_quiet(world, unit):
         return
     plan.scales[unit.key] = _scale_state(world, unit.key, limits, now_s)
     if unit.deleted:
         _plan_end(plan, world, unit, limits)
         return
+    if unit.serving is not None:
+        _judge(plan, world, unit)
+    elif is_warm(plan, world, unit.target):
+        plan.promote.append(unit.key)
     if unit.is_rolling:
         _plan_rollout(plan, world, unit, limits, now_s)
-    elif unit.serving is None and is_warm(plan, world, unit.target):
-        plan.promote.append(unit.key)
-    else:
-        _prove(plan, world, unit)
     if unit.current.host is None:
         if not unit.is_rolling:
             _plan_end(plan, world, unit, limits)
@@ -116,18 +114,17 @@ def _plan_end(plan: Plan, world: World, unit: Wanted, limits: Limits) -> None:
 # a newer revision
 
 
-def _prove(plan: Plan, world: World, unit: Wanted) -> None:
-    """Note that the revision that takes traffic has an instance, or that it gets none."""
+def _judge(plan: Plan, world: World, unit: Wanted) -> None:
+    """See whether the revision that takes traffic has an instance, or gets none."""
     revision = unit.current.revision
-    if any(
-        item.life.state is State.READY and item.serves(unit.current)
-        for item in world.instances_of(unit.key)
-    ):
-        plan.proven[unit.key] = revision
+    if unit.proven == revision:
+        return
+    items = world.instances_of(unit.key)
+    if any(item.life.state is State.READY and item.serves(unit.current) for item in items):
+        plan.prove.append(unit.key)
         return
     backoff = plan.scales[unit.key].backoff
-    former = world.proven.get(unit.key)
-    if former not in (None, revision) and backoff.failures >= REVERT_FAILURES:
+    if unit.proven is not None and backoff.failures >= REVERT_FAILURES:
         plan.revert[unit.key] = FailedRollout(revision, backoff.reason)
 
 
@@ -138,8 +135,7 @@ def _plan_rollout(plan: Plan, world: World, unit: Wanted, limits: Limits, now_s:
     plan.canary_backoffs[unit.key] = backoff
     plan.note_due(backoff_due_s(backoff, now_s))
     target = unit.target
-    failed = world.failed_rollouts.get(unit.key)
-    if failed is not None and failed.revision == target.revision:
+    if unit.failed is not None and unit.failed.revision == target.revision:
         return  # until somebody deploys again
     if target.runs_as(unit.current):
         plan.promote.append(unit.key)

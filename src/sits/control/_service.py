@@ -150,9 +150,18 @@ class _Control:
         self.units.on_pull(end)
 
     async def run_pins(self) -> None:
-        """Pin the models of units that an older version deployed."""
-        while not await self.units.catalog.pin_all():
-            await self._clock.sleep_until(self._clock.monotonic_s() + _PIN_RETRY_S)
+        """Pin the models of revisions that an older version deployed, when one comes up."""
+        catalog = self.units.catalog
+        while True:
+            try:
+                done = await catalog.pin_all()
+            except StoreError as error:
+                log.warning("models are not pinned yet problem=%s", error)
+                done = False
+            if done:
+                await catalog.unpinned.wait()
+            else:
+                await self._clock.sleep_until(self._clock.monotonic_s() + _PIN_RETRY_S)
 
     async def run_events(self) -> None:
         """Write down what happened, soon: one transaction for many notes."""
@@ -209,10 +218,21 @@ class _Control:
     def _plan(self, now_s: float) -> Plan:
         """Make a plan, in which what is to take traffic does."""
         plan = make_plan(self._world, self.units.catalog.wanted(), self._limits, now_s)
+        if not plan.promote and not plan.revert and not plan.prove:
+            return plan
+        try:
+            self.units.promote(plan.promote)
+            self.units.revert(plan.revert)
+            self.units.prove(plan.prove)
+        except StoreError as error:
+            if not error.retryable:
+                raise
+            # All goes on as it is; what takes traffic changes later.
+            log.warning("what takes traffic cannot be changed yet problem=%s", error)
+            plan.note_due(now_s + _STORE_RETRY_S)
+            return plan
         if not plan.promote and not plan.revert:
             return plan
-        self.units.promote(plan.promote)
-        self.units.revert(plan.revert)
         return make_plan(self._world, self.units.catalog.wanted(), self._limits, now_s)
 
     def _purge(self, plan: Plan, now_s: float) -> None:

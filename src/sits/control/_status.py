@@ -11,6 +11,7 @@ from sits.control._health import (
     left_out,
     release_refusal,
     release_trouble,
+    rollout_problem,
 )
 from sits.control._lifecycle import HostState, State
 from sits.control._room import LEFT_OUT
@@ -128,8 +129,7 @@ def _rolling(world: World, unit: Wanted, now_s: float) -> tuple[str, str]:
     """Return how far a newer revision is, while the former one serves."""
     target = unit.target
     serves = f"revision {unit.current.revision} serves until then"
-    problem = release_refusal(world, unit.key, target, now_s, is_canary=True)
-    problem = problem or release_trouble(world, unit.key, target, is_canary=True)
+    problem = rollout_problem(world, unit, now_s)
     if problem:
         return "RolloutFailed", f"revision {target.revision} cannot take traffic: {problem}"
     reason, message = _waiting_for(world, target) or ("StartingRevision", "its instance starts")

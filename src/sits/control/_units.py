@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,8 +19,8 @@ from sits.control._room import Room
 from sits.control._settings import Settings
 from sits.control._status import unit_status
 from sits.control._table import Routes
-from sits.control._wanted import UnitKey, Wanted
-from sits.control._world import FailedRollout, NoteKind, World
+from sits.control._wanted import FailedRollout, UnitKey, Wanted
+from sits.control._world import NoteKind, World
 from sits.sandbox import SandboxError, check_prompt
 from sits.spec import (
     EngineKind,
@@ -29,8 +30,10 @@ from sits.spec import (
     canonical_json,
     revision_id,
 )
-from sits.store import EventRecord, RevisionRecord, RouteRecord, Store
+from sits.store import EventRecord, RevisionRecord, RouteRecord, Store, StoreError
 from sits.wire import UnitKind, UnitRoute
+
+_MAX_UNWRITTEN = 5000
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +68,8 @@ class Units:
         self._settings = settings
         self._wake = wake
         self._causes: dict[UnitKey, str] = {}
+        # A store that fails for long costs events, not memory.
+        self._unwritten: deque[EventRecord] = deque(maxlen=_MAX_UNWRITTEN)
         self.catalog = Catalog(store, models, wake, world.is_up)
 
     # what the loop does
@@ -80,44 +85,57 @@ class Units:
         """Have units' newest revisions take traffic."""
         for key in keys:
             revision = self.catalog.by_key()[key].target.revision
-            cause = self._causes.pop(key, "deploy")
+            cause = self._causes.get(key, "deploy")
             self._store.serve_revision(*key, revision, cause=cause, now_s=self._clock.unix_s())
+            self._causes.pop(key, None)
             self._world.promoted(key)
             self._world.note(key, "RolledOut", f"revision {revision} takes traffic ({cause})")
             self.catalog.refresh(key)
 
+    def prove(self, keys: Iterable[UnitKey]) -> None:
+        """Note that units' revisions that take traffic can serve."""
+        for key in keys:
+            self._store.prove_revision(*key, self.catalog.by_key()[key].current.revision)
+            self.catalog.refresh(key)
+
     def revert(self, failed: Mapping[UnitKey, FailedRollout]) -> None:
-        """Have units' former revisions take traffic again."""
+        """Have the revisions that could serve take units' traffic again."""
         for key, rollout in failed.items():
-            routes = self._store.routes(*key)
-            former = [route.revision for route in routes if route.revision != rollout.revision]
-            if not former:
-                self._world.reverted(key, rollout)
-                continue
-            now_s = self._clock.unix_s()
-            self._store.serve_revision(*key, former[-1], cause="failed rollout", now_s=now_s)
-            self._world.reverted(key, rollout)
-            message = f"revision {former[-1]} takes traffic again: {rollout.message}"
+            former = self.catalog.by_key()[key].proven
+            assert former is not None  # else there is nothing to go back to, and no such plan
+            self._store.revert_unit(
+                *key,
+                former,
+                failed=(rollout.revision, rollout.message),
+                now_s=self._clock.unix_s(),
+            )
+            self._world.reverted(key)
+            message = f"revision {former} takes traffic again: {rollout.message}"
             self._world.note(key, "RolloutFailed", message, NoteKind.WARNING)
             self.catalog.refresh(key)
 
     def flush_notes(self) -> None:
-        """Write down what happened."""
-        now_s, notes = self._clock.unix_s(), self._world.notes
-        if not notes:
-            return
+        """Log what happened, once, and write it down, as soon as that can be done."""
+        notes, self._world.notes = self._world.notes, []
+        now_s = self._clock.unix_s()
         for note in notes:
             log.info("event=%s tenant=%s unit=%s message=%r", note.reason, *note.key, note.message)
-        self._store.add_events(
-            EventRecord(*note.key, str(note.kind), note.reason, note.message, now_s, now_s)
-            for note in notes
-        )
-        self._world.notes = []
+            self._unwritten.append(
+                EventRecord(*note.key, str(note.kind), note.reason, note.message, now_s, now_s)
+            )
+        if self._unwritten:
+            self._store.add_events(tuple(self._unwritten))
+            self._unwritten.clear()
 
     def on_pull(self, end: PullEnd) -> None:
         """The taking in of a model began or ended."""
         kind = NoteKind.WARNING if end.problem else NoteKind.NORMAL
-        for unit in self.catalog.wanted():
+        try:
+            units = list(self.catalog.wanted())
+        except StoreError as error:  # whose it is can be told later, that it is there cannot
+            log.warning("units are not told of their model problem=%s", error)
+            units = []
+        for unit in units:
             if any(release.pin and release.pin.digest == end.digest for release in unit.releases):
                 self._world.note(unit.key, end.reason, end.message, kind)
         self.catalog.invalidate()

@@ -100,6 +100,14 @@ class Release:
 
 
 @dataclass(frozen=True)
+class FailedRollout:
+    """A revision that took traffic and could not serve: the former one has it again."""
+
+    revision: str
+    message: str
+
+
+@dataclass(frozen=True)
 class Wanted:
     """A unit as the store has it.
 
@@ -110,6 +118,8 @@ class Wanted:
         target: the newest revision.
         serving: the revision that takes traffic; None: none was ever ready.
         deleted: it is to go as soon as its instances have.
+        proven: the revision of which last an instance was up while it took traffic.
+        failed: the newest revision, when it had traffic and could not serve.
     """
 
     tenant: str
@@ -119,6 +129,8 @@ class Wanted:
     created_s: float
     updated_s: float
     deleted: bool = False
+    proven: str | None = None
+    failed: FailedRollout | None = None
 
     @cached_property
     def key(self) -> UnitKey:

@@ -45,14 +45,6 @@ class Note:
     kind: NoteKind = NoteKind.NORMAL
 
 
-@dataclass(frozen=True)
-class FailedRollout:
-    """A revision that took traffic and could not serve: the former one has it again."""
-
-    revision: str
-    message: str
-
-
 class TemplateState(StrEnum):
     """Where a tenant's template on a host is."""
 
@@ -140,8 +132,6 @@ class World:
         self.host_backoffs: dict[str, Backoff] = {}
         self.template_backoffs: dict[tuple[str, str], Backoff] = {}  # (host, tenant)
         self.canary_backoffs: dict[UnitKey, Backoff] = {}
-        self.proven: dict[UnitKey, str] = {}  # the last revision of which an instance was up
-        self.failed_rollouts: dict[UnitKey, FailedRollout] = {}
         self.left_out: frozenset[UnitKey] = frozenset()  # too large for gateways to be told of
         self.host_failures = 0
         self.notes: list[Note] = []  # since they were last taken
@@ -295,9 +285,8 @@ class World:
         for item in self.instances_of(key):
             item.is_canary = False
 
-    def reverted(self, key: UnitKey, failed: FailedRollout) -> None:
-        """A unit's former revision takes traffic again."""
-        self.failed_rollouts[key] = failed
+    def reverted(self, key: UnitKey) -> None:
+        """A unit's former revision takes traffic again: the failures were another's."""
         self.scales.pop(key, None)
 
     def is_up(self, host: str | None) -> bool:
@@ -309,7 +298,6 @@ class World:
         """Forget failures: a person deployed the unit again, so it is tried at once."""
         self.scales.pop(key, None)
         self.canary_backoffs.pop(key, None)
-        self.failed_rollouts.pop(key, None)
         for host in hosts:
             self.host_backoffs.pop(host, None)
             self.template_backoffs.pop((host, key[0]), None)

@@ -39,6 +39,18 @@ class StoreUnavailable(StoreError):
     http_status = 503
 
 
+class LockTakenError(Exception):
+    """Another control holds the database: what the driver's hook raises, never given on."""
+
+
+def taken_store(place: str) -> StoreUnavailable:
+    """Return the error for a database that another control uses."""
+    return StoreUnavailable(
+        f"the store {place} is used by another control; end that platform, or give this one a "
+        "database of its own"
+    )
+
+
 def full_store(place: str) -> StoreFull:
     """Return the error for a disk without room."""
     return StoreFull(

@@ -5,10 +5,10 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from sits.store._errors import StoreError, StoreUnavailable, to_store_error
+from sits.store._errors import LockTakenError, StoreError, taken_store, to_store_error
 from sits.store._migrate import migrate
-from sits.store._postgres import LockTakenError, make_postgres, parse_url
-from sits.store._sqlite import check_file, make_file, make_sqlite
+from sits.store._postgres import make_postgres, parse_url
+from sits.store._sqlite import be_impatient, check_file, make_file, make_sqlite
 from sits.store._store import Store
 
 
@@ -42,13 +42,12 @@ def _prepare(engine: Engine, place: str, path: Path | None) -> Store:
         raise to_store_error(error, place) from error
     except LockTakenError as error:
         engine.dispose()
-        raise StoreUnavailable(
-            f"the store {place} is used by another control; end that platform, or give this one a "
-            "database of its own"
-        ) from error
+        raise taken_store(place) from error
     except StoreError:
         engine.dispose()
         raise
+    if path is not None:
+        be_impatient(engine)
     return Store(engine, place)
 
 

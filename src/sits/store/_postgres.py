@@ -12,16 +12,12 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import QueuePool
 
-from sits.store._errors import StoreError
+from sits.store._errors import LockTakenError, StoreError
 
 _CONNECT_S = 10
 _STATEMENT_MS = 10_000
 # Any constant does, as long as no other program on the database uses it.
 _LOCK = 0x51_75_5F_57_72_69_74
-
-
-class LockTakenError(Exception):
-    """Another control holds the database."""
 
 
 def parse_url(text: str) -> URL:

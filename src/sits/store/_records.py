@@ -25,6 +25,9 @@ class UnitRecord:
     Attributes:
         wanted: its newest revision.
         serving: the revision that its route points at; None: none was ever ready.
+        proven: the revision of which last an instance was up while it took traffic.
+        failed: a revision that took traffic and could not serve, since it was last wanted.
+        failed_why: why, for people.
         created_s: the first deploy since it last was not there.
         deleted_s: when its deletion was asked for; the record goes when its instances have.
     """
@@ -36,6 +39,9 @@ class UnitRecord:
     created_s: float
     updated_s: float
     deleted_s: float | None = None
+    proven: str | None = None
+    failed: str | None = None
+    failed_why: str | None = None
 
 
 @dataclass(frozen=True)

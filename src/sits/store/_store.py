@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sqlalchemy import Connection, Engine, select
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError
 
 from sits.store import _event_rows, _unit_rows
 from sits.store._dialect import READ_ONLY, insert
-from sits.store._errors import StoreError, to_store_error
+from sits.store._errors import LockTakenError, StoreError, taken_store, to_store_error
 from sits.store._records import (
     EventRecord,
     KeyEntry,
@@ -79,10 +79,10 @@ class Store:
         try:
             with engine.begin() as connection:
                 yield connection
-        except IntegrityError:
-            raise  # what it means, its method knows
         except DBAPIError as error:
             raise to_store_error(error, self._place) from error
+        except LockTakenError as error:
+            raise taken_store(self._place) from error
 
     # units
 
@@ -109,6 +109,27 @@ class Store:
         """Have a unit's route point at a revision from now on, and note that in its history."""
         with self._writing() as connection:
             _unit_rows.serve(connection, (tenant, name), revision, cause, now_s)
+
+    def prove_revision(self, tenant: str, name: str, revision: str) -> None:
+        """Note that an instance of the revision that takes traffic was up."""
+        with self._writing() as connection:
+            _unit_rows.prove(connection, (tenant, name), revision)
+
+    def revert_unit(
+        self, tenant: str, name: str, revision: str, *, failed: tuple[str, str], now_s: float
+    ) -> None:
+        """Have a unit's route point at a former revision again.
+
+        Args:
+            tenant: whose unit.
+            name: the unit.
+            revision: the former one.
+            failed: the one that could not serve, and why.
+            now_s: Unix seconds.
+        """
+        with self._writing() as connection:
+            _unit_rows.fail(connection, (tenant, name), *failed)
+            _unit_rows.serve(connection, (tenant, name), revision, "failed rollout", now_s)
 
     def unit(self, tenant: str, name: str) -> UnitRecord | None:
         """Return a unit, also one that is being deleted."""
@@ -178,20 +199,18 @@ class Store:
         Raises:
             StoreError: there is a key with this id.
         """
-        try:
-            with self._writing() as connection:
-                if alone:
-                    connection.execute(
-                        keys.update()
-                        .where(keys.c.tenant == entry.tenant, keys.c.name == entry.name)
-                        .where(keys.c.revoked_s.is_(None))
-                        .values(revoked_s=entry.created_s)
-                    )
-                connection.execute(keys.insert().values(**_key_values(entry)))
-        except IntegrityError as error:
-            raise StoreError(
-                f"there is a key with the id '{entry.key_id}'; make another one"
-            ) from error
+        with self._writing() as connection:
+            known = connection.execute(select(keys.c.key_id).where(keys.c.key_id == entry.key_id))
+            if known.scalar() is not None:
+                raise StoreError(f"there is a key with the id '{entry.key_id}'; make another one")
+            if alone:
+                connection.execute(
+                    keys.update()
+                    .where(keys.c.tenant == entry.tenant, keys.c.name == entry.name)
+                    .where(keys.c.revoked_s.is_(None))
+                    .values(revoked_s=entry.created_s)
+                )
+            connection.execute(keys.insert().values(**_key_values(entry)))
 
     def key(self, key_id: str) -> KeyEntry | None:
         """Return a key, also a revoked one."""

@@ -42,6 +42,9 @@ units = Table(
     Column("updated_s", Float, nullable=False),
     Column("deleted_s", Float),
     Column("serving", String),
+    Column("proven", String),
+    Column("failed", String),
+    Column("failed_why", Text),
     ForeignKeyConstraint(
         ["tenant", "name", "revision"],
         ["revisions.tenant", "revisions.name", "revisions.revision"],

@@ -43,6 +43,9 @@ def put(connection: Connection, key: Key, revision: RevisionRecord, now_s: float
         "updated_s": now_s if changed or living is None else living.updated_s,
         "deleted_s": None,
         "serving": living.serving.revision if living and living.serving else None,
+        "proven": living.proven if living else None,
+        "failed": None,
+        "failed_why": None,
     }
     connection.execute(
         insert(connection, units)
@@ -62,11 +65,28 @@ def want(connection: Connection, key: Key, revision: str, now_s: float) -> bool:
     known = _revision(connection, key, revision)
     if unit is None or unit.deleted_s is not None or known is None:
         return False
-    if unit.wanted.revision != revision:
-        connection.execute(
-            units.update().where(_is(units, key)).values(revision=revision, updated_s=now_s)
-        )
+    changed = {"updated_s": now_s} if unit.wanted.revision != revision else {}
+    connection.execute(
+        units.update()
+        .where(_is(units, key))
+        .values(revision=revision, failed=None, failed_why=None, **changed)
+    )
     return True
+
+
+def prove(connection: Connection, key: Key, revision: str) -> None:
+    """Note that an instance of the revision that takes traffic was up."""
+    connection.execute(
+        units.update()
+        .where(_is(units, key), units.c.serving == revision)
+        .values(proven=revision, failed=None, failed_why=None)
+    )
+
+
+def fail(connection: Connection, key: Key, revision: str, why: str) -> None:
+    """Note that a revision took traffic and could not serve."""
+    values = {"failed": revision, "failed_why": why}
+    connection.execute(units.update().where(_is(units, key)).values(**values))
 
 
 def set_pin(connection: Connection, key: Key, revision: str, pin_json: str) -> None:
@@ -223,4 +243,7 @@ def _unit(row: RowMapping) -> UnitRecord:
         row["created_s"],
         row["updated_s"],
         row["deleted_s"],
+        row["proven"],
+        row["failed"],
+        row["failed_why"],
     )

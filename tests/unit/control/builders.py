@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def make_wanted(
 
 def update(former: Wanted, target: Release) -> Wanted:
     """Return a unit of which a newer revision was deployed."""
-    return Wanted(former.tenant, former.name, target, former.serving, 1.0, 3.0)
+    return replace(former, target=target, updated_s=3.0, failed=None)
 
 
 def make_settings(**changes: Any) -> Settings:
@@ -110,6 +111,9 @@ class Scene:
         plan = self.plan()
         for key in plan.promote:
             self.promote(key)
+        for key in plan.prove:
+            self._change(key, lambda unit: replace(unit, proven=unit.current.revision))
+        if plan.promote:
             plan = self.plan()
         apply_plan(self.world, plan, self.now_s)
         self.due_s = plan.due_s
@@ -117,10 +121,17 @@ class Scene:
 
     def promote(self, key: UnitKey) -> None:
         """Have a unit's newest revision take traffic."""
-        self.wanted = [
-            replace(unit, serving=unit.target) if unit.key == key else unit for unit in self.wanted
-        ]
+        self._change(key, lambda unit: replace(unit, serving=unit.target))
         self.world.promoted(key)
+
+    def revert(self, former: Release) -> None:
+        """Have the revision that could serve take the traffic of the plan's units again."""
+        for key, failed in self.plan().revert.items():
+            self._change(key, lambda unit: replace(unit, serving=former, failed=failed))  # noqa: B023
+            self.world.reverted(key)
+
+    def _change(self, key: UnitKey, change: Callable[[Wanted], Wanted]) -> None:
+        self.wanted = [change(unit) if unit.key == key else unit for unit in self.wanted]
 
     def serving(self, unit: str = "chat") -> str | None:
         """Return the revision that takes a unit's traffic."""

@@ -350,6 +350,7 @@ async def test_logs_are_a_units_own_and_go_on_from_a_cursor(
     write("gateway.log", 3, "event=request tenant=other unit=chat status=200")
     write("control.log", 1, "event=Started tenant=default unit=chat")
     write("control.log", 4, "event=Started tenant=default unit=chat-2")
+    write("h.log", 4, "event=failed tenant=other unit=far reason='x tenant=default unit=chat y'")
     page = (await api.get("/api/v1/units/chat/logs")).json()
     assert [line[17:19] for line in page["lines"]] == ["01", "02"]
     write("control.log", 5, "event=Stopped tenant=default unit=chat")

@@ -8,6 +8,7 @@ import pytest
 from sits.control import SystemClock, _links
 from sits.control._lifecycle import HostState
 from sits.control._world import TrackedHost, World
+from sits.wire import HostDown, HostUp
 
 pytestmark = pytest.mark.anyio
 
@@ -61,6 +62,27 @@ async def test_a_link_that_ends_after_its_host_is_no_loss_of_the_next_host_of_th
         return EndsAsItIsCancelled(links)
 
     monkeypatch.setattr(_links, "connect", connect)
-    await links._run_host("h", "/run/h.sock")
+    scope = links._scopes["h"] = anyio.CancelScope()
+    await links._run_host("h", "/run/h.sock", scope)
     assert world.hosts["h"].life.state is HostState.STARTING
     assert world.host_failures == 0
+
+
+async def test_a_host_that_is_down_before_its_link_was_opened_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    links = _links.Links(world, SystemClock(), lambda: None)
+
+    async def connect(_path: str, _types: Any) -> Any:
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(_links, "connect", connect)
+    world.hosts["h"] = TrackedHost("h")
+    with anyio.fail_after(5.0):
+        async with anyio.create_task_group() as hosts:
+            links._on_node(HostUp("h", "/run/h.sock"), hosts)
+            links._on_node(HostDown("h", "killed"), hosts)
+            world.hosts["h"] = TrackedHost("h")  # asked for again
+    assert links._scopes == {}
+    assert world.hosts["h"].life.state is HostState.STARTING

@@ -1,11 +1,9 @@
 """Objects in, orders out: hosts, templates, instances, with failures among them."""
 
 import json
-from dataclasses import replace
 
 from sits.control._lifecycle import State
 from sits.control._names import Names, variant_of
-from sits.control._status import unit_status
 from sits.control._wanted import Release, Wanted
 from sits.spec import load_unit_json
 from sits.wire import (
@@ -20,7 +18,7 @@ from sits.wire import (
     StopInstance,
     Tier,
 )
-from tests.unit.control.builders import Scene, host_of, make_release, make_wanted, routes_of, update
+from tests.unit.control.builders import Scene, host_of, make_wanted
 
 SMALL, OTHER = host_of("small"), host_of("other")
 LOADED = HostReady()
@@ -194,204 +192,6 @@ def test_an_instance_that_was_asked_to_stop_is_no_failure() -> None:
     scene.world.instance_gone("chat-1", "instance_lost", "killed", 60.0)
     scene.load(waiting=1)
     assert scene.turn_words() == ["StartInstance chat-2"]
-
-
-def test_a_revision_with_another_prompt_and_scale_touches_no_instance() -> None:
-    scene = Scene(make_wanted())
-    scene.serve()
-    newer = make_release(prompt="new", scale={"max_instances": 5})
-    scene.wanted = [update(scene.wanted[0], newer)]
-    assert scene.turn() == []
-    assert scene.serving() == newer.revision
-
-
-def test_another_model_is_made_warm_while_the_old_one_serves() -> None:
-    scene = Scene(make_wanted())
-    scene.serve()
-    scene.wanted = [update(scene.wanted[0], make_release(model="other"))]
-    assert scene.turn_words() == [f"StartHost {OTHER}"]
-    assert scene.world.instances["chat-1"].life.state is State.READY
-
-
-def test_with_room_another_model_serves_before_the_old_one_stops() -> None:
-    scene = Scene(make_wanted(scale={"max_instances": 2}))
-    scene.serve()
-    newer = make_release(model="other", scale={"max_instances": 2})
-    scene.wanted = [update(scene.wanted[0], newer)]
-    scene.warm("other")
-    assert scene.turn_words() == ["StartInstance chat-2"]
-    scene.come_up("chat-2", "other")
-    assert scene.turn_words() == ["StopInstance chat-1"]
-    scene.world.instance_gone("chat-1", "stopped", "", 1.0)
-    assert scene.turn_words() == [f"StopHost {SMALL}"]
-
-
-def test_without_room_the_old_one_drains_once_the_new_template_is_warm() -> None:
-    scene = Scene(make_wanted())
-    scene.serve()
-    scene.wanted = [update(scene.wanted[0], make_release(model="other"))]
-    scene.turn()
-    scene.world.host_up(OTHER, scene.now_s)
-    scene.world.host_ready(OTHER, LOADED)
-    assert scene.turn_words() == ["OpenTemplate default"]
-    assert scene.turn() == []
-    scene.world.template_ready(OTHER, "default")
-    assert scene.turn_words() == ["StopInstance chat-1"]
-    assert scene.turn() == []  # one place, and it is taken until the old one is gone
-    scene.world.instance_gone("chat-1", "stopped", "", 1.0)
-    assert "StartInstance chat-2" in scene.turn_words()
-
-
-def test_a_new_model_that_cannot_come_up_leaves_the_old_one_serving() -> None:
-    scene = Scene(make_wanted())
-    scene.serve()
-    scene.wanted = [update(scene.wanted[0], make_release(model="other"))]
-    for attempt in range(6):
-        scene.now_s = attempt * 100.0
-        scene.turn()
-        scene.world.host_down(OTHER, "bad file", scene.now_s)
-    assert scene.world.instances["chat-1"].life.state is State.READY
-
-
-def test_an_old_models_idle_instances_go_once_the_new_template_is_warm() -> None:
-    scene = Scene(make_wanted())
-    scene.serve()
-    scene.load()
-    scene.wanted = [update(scene.wanted[0], make_release(model="other"))]
-    assert scene.turn_words() == [f"StartHost {OTHER}"]
-    scene.warm("other")
-    assert scene.turn_words() == ["StopInstance chat-1"]
-    scene.world.instance_gone("chat-1", "stopped", "", 1.0)
-    assert scene.turn_words() == [f"StopHost {SMALL}"]
-
-
-def test_a_unit_at_zero_goes_over_to_another_model_when_its_template_is_warm() -> None:
-    scene = Scene(make_wanted())
-    scene.warm()
-    former, newer = scene.serving(), make_release(model="other")
-    scene.wanted = [update(scene.wanted[0], newer)]
-    scene.turn()
-    assert scene.serving() == former
-    scene.load(waiting=1)  # a request in between is the former revision's
-    assert scene.turn_words() == ["StartInstance chat-1"]
-    scene.load()
-    scene.warm("other")
-    scene.turn()
-    assert scene.serving() == newer.revision
-
-
-def test_a_new_model_takes_traffic_only_when_its_first_instance_is_up() -> None:
-    scene = Scene(make_wanted(scale={"max_instances": 2}))
-    scene.serve()
-    former = scene.serving()
-    newer = make_release(model="other", scale={"max_instances": 2})
-    scene.wanted = [update(scene.wanted[0], newer)]
-    scene.warm("other")
-    assert scene.turn_words() == ["StartInstance chat-2"]
-    assert scene.world.instances["chat-2"].is_canary
-    assert [route.instances[0].instance for route in routes_of(scene)] == ["chat-1"]
-    assert scene.serving() == former
-    scene.come_up("chat-2", "other")
-    scene.turn()
-    assert scene.serving() == newer.revision
-    assert [route.instances[0].instance for route in routes_of(scene)] == ["chat-2"]
-
-
-def test_a_first_instance_that_fails_is_tried_again_and_the_former_revision_scales_on() -> None:
-    scene = Scene(make_wanted(scale={"max_instances": 3}))
-    scene.serve()
-    newer = make_release(model="other", scale={"max_instances": 3})
-    scene.wanted = [update(scene.wanted[0], newer)]
-    scene.warm("other")
-    scene.turn()
-    scene.world.instance_gone("chat-2", "start_failed", "no memory", 0.0)
-    assert scene.turn() == []
-    assert scene.plan().due_s == 0.5
-    scene.load(running=5)  # more than one instance takes
-    assert scene.turn_words() == ["StartInstance chat-3"]
-    assert not scene.world.instances["chat-3"].is_canary
-    scene.now_s = 0.5
-    assert scene.turn_words() == ["StartInstance chat-4"]
-    assert scene.world.instances["chat-4"].is_canary
-
-
-def test_instances_never_pass_the_maximum_while_a_revision_takes_over() -> None:
-    scene = Scene(make_wanted(scale={"max_instances": 2}))
-    scene.serve()
-    scene.load(running=8)
-    assert scene.turn_words() == ["StartInstance chat-2"]
-    scene.come_up("chat-2")
-    newer = make_release(model="other", scale={"max_instances": 2})
-    scene.wanted = [update(scene.wanted[0], newer)]
-    for _ in range(20):
-        scene.warm("other")
-        scene.turn()
-        assert len(scene.world.instances) <= 2
-        for item in list(scene.world.instances.values()):
-            if item.life.state is State.STARTING:
-                scene.come_up(item.name, "other")
-            elif item.life.state is State.DRAINING:
-                scene.world.instance_gone(item.name, "stopped", "", 1.0)
-    assert {item.host for item in scene.world.instances.values()} == {OTHER}
-
-
-def test_what_was_rolled_back_before_it_took_traffic_leaves_nothing() -> None:
-    scene = Scene(make_wanted(scale={"max_instances": 2}))
-    scene.serve()
-    former = scene.wanted[0]
-    newer = make_release(model="other", scale={"max_instances": 2})
-    scene.wanted = [update(former, newer)]
-    scene.warm("other")
-    scene.turn()
-    scene.wanted = [former]
-    assert scene.turn_words() == ["StopInstance chat-2"]
-    scene.world.instance_gone("chat-2", "stopped", "", 1.0)
-    assert scene.turn_words() == [f"StopHost {OTHER}"]
-
-
-def test_a_revision_of_which_no_instance_comes_up_gives_traffic_back() -> None:
-    scene = Scene(make_wanted())
-    scene.serve()
-    scene.turn()  # an instance of the former one was seen
-    former, newer = scene.wanted[0], make_release(model="other")
-    scene.wanted = [update(former, newer)]
-    scene.warm("other")
-    assert scene.turn_words() == ["StopInstance chat-1"]  # there is room for one
-    assert scene.serving() == newer.revision
-    scene.world.instance_gone("chat-1", "stopped", "", 0.0)
-    for number in range(3):
-        assert scene.plan().revert == {}
-        (start,) = [word for word in scene.turn_words() if word.startswith("StartInstance")]
-        scene.world.instance_gone(start.split()[1], "start_failed", "no memory", scene.now_s)
-        scene.now_s += 2.0**number / 2
-    reverted = scene.plan().revert
-    assert reverted[former.key].revision == newer.revision
-    assert "no memory" in reverted[former.key].message
-    scene.world.reverted(former.key, reverted[former.key])
-    scene.wanted = [update(former, newer)]
-    for _ in range(3):
-        assert scene.plan().promote == []  # until somebody deploys again
-        scene.turn()
-        scene.now_s += 100.0
-    shown = unit_status(scene.world, scene.wanted[0], scene.now_s)
-    assert (shown.phase, shown.reason) == ("Updating", "RolloutFailed")
-    scene.world.forgive(former.key, [OTHER])
-    (order,) = scene.turn()  # it is tried again, with an instance that shows whether it comes up
-    assert (order.is_canary, order.host) == (True, OTHER)
-
-
-def test_a_revision_that_was_up_once_does_not_give_traffic_back() -> None:
-    scene = Scene(make_wanted())
-    scene.serve()
-    scene.turn()
-    scene.wanted = [replace(update(scene.wanted[0], make_release(prompt="new")))]
-    scene.turn()
-    for _ in range(6):
-        for name in list(scene.world.instances):
-            scene.world.instance_gone(name, "instance_lost", "killed", scene.now_s)
-        scene.now_s += 40.0
-        scene.turn()
-    assert scene.plan().revert == {}
 
 
 REMOTE = {

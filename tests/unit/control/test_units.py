@@ -8,17 +8,17 @@ import pytest
 
 from sits.control._errors import RevisionNotFound, UnitNotFound
 from sits.control._lifecycle import HostEvent
-from sits.control._models import Models
+from sits.control._models import Models, PullEnd
 from sits.control._plan import make_plan
 from sits.control._room import Room
 from sits.control._status import unit_status
 from sits.control._table import Routes
 from sits.control._units import Units
-from sits.control._wanted import Wanted
+from sits.control._wanted import FailedRollout, Wanted
 from sits.control._world import TrackedHost, World
 from sits.models import ModelError, ModelStoreFull
 from sits.spec import Loaded, load_unit
-from sits.store import RevisionRecord, Store, open_store
+from sits.store import RevisionRecord, Store, StoreUnavailable, open_store
 from sits.testing import FakeModels
 from tests.unit.control.builders import Scene, make_settings
 
@@ -247,6 +247,97 @@ async def test_there_is_nothing_to_roll_back_to_at_first(store: Store, machine: 
     await serve(units, CHAT)
     with pytest.raises(RevisionNotFound, match="served no other revision"):
         units.rollback("t", "chat", None)
+
+
+async def test_traffic_goes_back_to_the_revision_that_could_serve_and_that_outlives_a_restart(
+    store: Store, machine: Machine
+) -> None:
+    units = make_units(store, machine)
+    good = await serve(units, CHAT)
+    units.prove([("t", "chat")])
+    bad = await serve(units, chat("two"))
+    worse = await serve(units, chat("three"))
+    assert all_of(units)[0].proven == good
+    units.revert({("t", "chat"): FailedRollout(worse, "no memory")})
+    (unit,) = all_of(make_units(store, machine))
+    assert (unit.current.revision, unit.target.revision) == (good, worse)
+    assert unit.failed == FailedRollout(worse, "no memory")
+    assert bad not in (unit.current.revision, unit.target.revision)
+
+
+async def test_a_rollback_is_called_one_also_when_the_store_failed_at_first(
+    store: Store, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    units = make_units(store, machine)
+    await serve(units, CHAT)
+    await serve(units, chat("two"))
+    unit = units.rollback("t", "chat", None)
+
+    def fail(*_args: object, **_more: object) -> None:
+        raise StoreUnavailable("locked")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "serve_revision", fail)
+        with pytest.raises(StoreUnavailable):
+            units.promote([unit.key])
+    units.promote([unit.key])
+    routes, _ = units.history(unit)
+    assert routes[-1].cause == "rollback"
+
+
+async def test_what_cannot_be_written_down_is_logged_once_and_written_later(
+    store: Store,
+    machine: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    units = make_units(store, machine)
+    await units.deploy("t", CHAT)
+
+    def fail(*_args: object) -> None:
+        raise StoreUnavailable("locked")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "add_events", fail)
+        for _ in range(3):
+            with pytest.raises(StoreUnavailable):
+                units.flush_notes()
+    assert caplog.text.count("event=Deployed") == 1
+    assert [event.reason for event in units.events("t", "chat", 0)] == ["Deployed"]
+    assert caplog.text.count("event=Deployed") == 1
+
+
+async def test_a_model_that_came_while_the_store_fails_ends_nothing(
+    store: Store, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    units = make_units(store, machine)
+    await units.deploy("t", CHAT)
+    units.catalog.invalidate()
+
+    def fail(*_args: object) -> None:
+        raise StoreUnavailable("locked")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "units", fail)
+        units.on_pull(PullEnd("sha256:0", "ModelReady", "it is here"))
+    assert len(all_of(units)) == 1
+
+
+async def test_a_revision_without_a_known_model_that_is_rolled_back_to_asks_for_it(
+    store: Store, machine: Machine
+) -> None:
+    units = make_units(store, machine)
+    await serve(units, CHAT)
+    text = store.units()[0].wanted.spec_json
+    store.put_unit("t", "chat", RevisionRecord("old", text, 1.0), now_s=2.0)
+    await serve(units, CHAT)
+    assert await units.catalog.pin_all()
+    assert not units.catalog.unpinned.is_set()
+    units.rollback("t", "chat", "old")
+    assert units.catalog.unpinned.is_set()
+    assert await units.catalog.pin_all()
+    assert all_of(units)[0].target.host is not None
 
 
 async def test_what_was_done_is_told_in_order(store: Store, machine: Machine) -> None:

@@ -11,6 +11,9 @@ def upgrade() -> None:
     """Add what is new. What was deployed serves, as it did."""
     op.add_column("revisions", sa.Column("pin_json", sa.Text()))
     op.add_column("units", sa.Column("serving", sa.String()))
+    op.add_column("units", sa.Column("proven", sa.String()))
+    op.add_column("units", sa.Column("failed", sa.String()))
+    op.add_column("units", sa.Column("failed_why", sa.Text()))
     op.create_table(
         "routes",
         sa.Column("tenant", sa.String(), primary_key=True),
