@@ -16,24 +16,12 @@ from typing import Any, Self
 import httpx2
 import msgspec
 
-from sits.cli._output import CliError
+from sits.cli._output import CliError, Refusal
 from sits.node import Settings, running_node
 from sits.trust import parse_key
 
 _CONNECT_S = 5.0
 _READ_S = 120.0
-
-
-class Refusal(CliError):
-    """The platform refused a request.
-
-    Attributes:
-        param: the field of what was sent that it is about, if it is about one.
-    """
-
-    def __init__(self, message: str, param: str | None = None) -> None:
-        super().__init__(message)
-        self.param = param
 
 
 @dataclass(frozen=True)
@@ -186,7 +174,8 @@ def _refusal(response: httpx2.Response) -> CliError:
     try:
         error = response.json()["error"]
         param = error.get("param")
-        return Refusal(str(error["message"]), param if isinstance(param, str) else None)
+        known = param if isinstance(param, str) else None
+        return Refusal(str(error["message"]), response.status_code, known)
     except (ValueError, LookupError, TypeError, AttributeError):
         return CliError(
             f"{response.url} answered {response.status_code} and no error of SITS; look at SITS_URL"

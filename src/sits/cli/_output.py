@@ -33,6 +33,20 @@ class CliError(SitsError):
     code = "cli_error"
 
 
+class Refusal(CliError):
+    """The platform refused a request.
+
+    Attributes:
+        status: of its HTTP answer.
+        param: the field of what was sent that it is about, if it is about one.
+    """
+
+    def __init__(self, message: str, status: int, param: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.param = param
+
+
 def print_json(value: Any) -> None:
     """Print one JSON document on standard output."""
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))

@@ -213,7 +213,7 @@ def wait(
         )
     with connect() as api, progress(f"waiting for {name}") as show:
         if condition == "deleted":
-            wait_until_gone(api.request, name, timeout_s)
+            wait_until_gone(api.request, path, timeout_s)
             told = {"name": name, "deleted": True}
         elif condition == "ready":
             phase = wait_until_ready(api.request, path, timeout_s, show=show)

@@ -13,10 +13,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from sits._errors import SitsError
-from sits.cli._output import CliError
+from sits.cli._output import CliError, Refusal
 
 if TYPE_CHECKING:
-    from sits.cli._client import Refusal
     from sits.spec import Places
 
 STANDARD_INPUT = Path("-")
@@ -44,8 +43,6 @@ class UnitFile:
     @contextmanager
     def placed(self) -> Iterator[None]:
         """Say of what the platform refuses inside of this where in the file it is."""
-        from sits.cli._client import Refusal
-
         try:
             yield
         except Refusal as error:
@@ -53,7 +50,7 @@ class UnitFile:
                 raise
             raise self._place(error, error.param) from error
 
-    def _place(self, error: "Refusal", field: str) -> SitsError:
+    def _place(self, error: Refusal, field: str) -> SitsError:
         problem = str(error)
         for known in ("the unit: ", f"{field}: ", f"{field} "):
             problem = problem.removeprefix(known)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sits.cli._output import CliError
+from sits.cli._output import CliError, Refusal
 
 _POLL_S = 0.05
 
@@ -90,14 +90,22 @@ def wait_for_condition(
 def wait_until_gone(request: Request, name: str, within_s: float) -> None:
     """Wait until a unit is not there any more.
 
+    Args:
+        request: asks the platform: method and path.
+        name: the unit, as a segment of a path.
+        within_s: seconds.
+
     Raises:
         CliError: it still was in the end.
     """
     until_s = time.monotonic() + within_s
     while True:
-        units = request("GET", "/api/v1/units")["units"]
-        if all(unit["name"] != name for unit in units):
-            return
+        try:
+            request("GET", f"/api/v1/units/{name}")
+        except Refusal as refusal:
+            if refusal.status == 404:
+                return
+            raise
         if time.monotonic() > until_s:
             raise CliError(f"{name} is still there after {within_s:g} s; `sits iu get {name}`")
         time.sleep(_POLL_S)

@@ -1,7 +1,8 @@
 """The models of units: pinned when they are deployed, taken in when they are needed.
 
-Invariants: nothing here holds up the loop: the hub is asked in a thread, with a deadline, and a
-model is taken in by a process of its own; one model is taken in once, however many units need
+Invariants: what may take long does not hold up the loop: the hub is asked in a thread, with a
+deadline, and a model is taken in by a process of its own (whether one is here, and which are
+kept, are small files of the local store); one model is taken in once, however many units need
 it; what failed is tried again at growing intervals, up to 30 s, since a hub or a mount that is
 away tells nobody when it comes back.
 """

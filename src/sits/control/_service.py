@@ -1,7 +1,9 @@
 """Control as a running service: the loop, the store, and what the API does to them.
 
-Invariants: one task group owns everything; only the loop makes plans; the store is read and
-written on this thread (its transactions take milliseconds, and no request waits for them).
+Invariants: one task group owns everything; only the loop makes plans; a store that fails for a
+while ends nothing, and what runs goes on. The store is read and written on this thread: its
+transactions take milliseconds, and another process's lock is waited for a fifth of a second (a
+PostgreSQL that hangs, up to ten seconds; no request to a unit waits for any of it).
 """
 
 import logging
@@ -37,7 +39,8 @@ _STORE_RETRY_S = 1.0
 _SOON_S = 0.05
 _PIN_RETRY_S = 30.0
 _EVENTS_S = 0.5
-_KEEP_EVENTS_S = 7 * 24 * 3600.0
+_KEEP_EVENTS_S = 7 * 24 * 3600.0  # of units that are gone
+_FORGET_S = 3600.0
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +75,6 @@ async def run(
     home = Path(settings.home)
     store = open_store(home / STORE_FILE, settings.store_url)
     try:
-        store.forget_events(deps.clock.unix_s() - _KEEP_EVENTS_S)
         ensure_local_key(store, home, deps.clock.unix_s())
         async with anyio.create_task_group() as group:
             control = _Control(settings, deps, store)
@@ -110,6 +112,7 @@ class _Control:
     def __init__(self, settings: Settings, deps: Deps, store: Store) -> None:
         self._settings = settings
         self._clock = deps.clock
+        self._store = store
         self._world = World()
         epoch = store.next_epoch()
         self._publisher = Publisher(epoch)
@@ -165,9 +168,13 @@ class _Control:
 
     async def run_events(self) -> None:
         """Write down what happened, soon: one transaction for many notes."""
+        forget_s = 0.0
         while True:
             try:
                 self.units.flush_notes()
+                if self._clock.monotonic_s() >= forget_s:
+                    self._store.forget_events(self._clock.unix_s() - _KEEP_EVENTS_S)
+                    forget_s = self._clock.monotonic_s() + _FORGET_S
             except StoreError as error:
                 log.warning("events are not written yet problem=%s", error)
             await self._clock.sleep_until(self._clock.monotonic_s() + _EVENTS_S)
