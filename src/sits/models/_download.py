@@ -18,7 +18,7 @@ from sits.models._errors import ModelError, ModelStoreFull
 from sits.models._hub import Hub, HubBroke, HubBusy, HubSettings
 from sits.models._types import PullProgress
 
-# What a connection must bring so that it counts as getting further.
+# How far a connection must get beyond all before it, so that it counts as getting further.
 _PROGRESS_BYTES = 64 << 10
 _READ_BYTES = 1 << 20
 # Left free on the disk, for the records and for others.
@@ -125,8 +125,8 @@ class _Fetch:
 
     def run(self) -> None:
         failures, busy_s = 0, 0.0
+        furthest = self.done
         while self.done < self._wanted.size_bytes:
-            before = self.done
             try:
                 self._connect()
                 problem = HubBroke("the hub ended its answer early")
@@ -137,7 +137,10 @@ class _Fetch:
                 problem = broke
             if self.done >= self._wanted.size_bytes:
                 return
-            if self.done - before >= _PROGRESS_BYTES:
+            # Not from where it began: without ranges each one begins at the first byte.
+            is_further = self.done - furthest >= _PROGRESS_BYTES
+            furthest = max(furthest, self.done)
+            if is_further:
                 failures = 0
                 continue
             failures += 1

@@ -24,6 +24,8 @@ from sits.spec import ModelReference
 
 _PART_BYTES = 64 << 10
 _READ_TRIES = 3
+# What a hub asks for is believed up to here.
+_MAX_WAIT_S = 3600.0
 
 
 @dataclass(frozen=True)
@@ -284,7 +286,7 @@ def _http_error(what: str, answer: Any) -> ModelError:
 
 
 def retry_after_s(headers: Any, now_s: float) -> float | None:
-    """Return how long a 429 asks to wait: `Retry-After` in seconds or as a date.
+    """Return how long a 429 asks to wait, an hour at most: `Retry-After` in seconds or as a date.
 
     Args:
         headers: the answer's.
@@ -294,19 +296,21 @@ def retry_after_s(headers: Any, now_s: float) -> float | None:
     if not text:
         limit = str(headers.get("ratelimit", ""))
         text = limit.partition("t=")[2].partition(";")[0].strip()
-    if text.isdigit():
-        return float(text)
-    try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - now_s)
-    except (TypeError, ValueError):
-        return None
+    if text.isascii() and text.isdigit():
+        wait_s = float(text)  # infinite for hundreds of digits
+    else:
+        try:
+            wait_s = max(0.0, parsedate_to_datetime(text).timestamp() - now_s)
+        except (TypeError, ValueError, OverflowError, IndexError):
+            return None
+    return min(wait_s, _MAX_WAIT_S)
 
 
 def _start_of(answer: Any) -> int:
     if answer.status_code != 206:
         return 0
     span = str(answer.headers.get("content-range", "")).removeprefix("bytes ").partition("-")[0]
-    return int(span) if span.isdigit() else 0
+    return int(span) if span.isascii() and span.isdigit() and len(span) < 19 else 0
 
 
 def _httpx2() -> Any:

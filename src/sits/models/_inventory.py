@@ -1,7 +1,8 @@
 """What is in the store, who needs it, and how it leaves.
 
-Invariants: what a platform needs is never removed; what is being taken in is left alone; a file
-that somebody has mapped lives on for them until they let go of it.
+Invariants: what a platform needs is never removed, also when it says so at that moment; what is
+being taken in is left alone; a file that somebody has mapped lives on for them until they let go
+of it.
 """
 
 import shutil
@@ -12,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sits.models._errors import ModelError, ModelUnavailable
-from sits.models._layout import Layout
-from sits.models._locks import hold_nowait
+from sits.models._layout import Layout, write_json
+from sits.models._locks import hold, hold_nowait
 from sits.models._machine import preparation_key
 from sits.models._prepare import find_prepared
 from sits.models._records import BlobRecord, OwnerRecord, SeenRecord, read_record
@@ -86,11 +87,10 @@ def remove(layout: Layout, prepare: Sequence[str], name: str) -> StoredModel:
             "digits of a digest that `sits models list` shows"
         )
     [model] = found
-    if model.needed_by:
-        raise ModelError(
-            f"'{name}' is needed by the units of {', '.join(model.needed_by)}; delete them first"
-        )
     if not _discard(layout, model):
+        if needed_by := _needed(layout).get(model.digest):
+            homes = ", ".join(sorted(needed_by))
+            raise ModelError(f"'{name}' is needed by the units of {homes}; delete them first")
         raise ModelUnavailable(
             f"'{name}' is being taken in by a process; try again when it is done"
         )
@@ -181,19 +181,38 @@ def _needed(layout: Layout) -> dict[str, set[str]]:
     return found
 
 
+def keep(layout: Layout, owner: OwnerRecord) -> None:
+    """Write down what a platform needs. See `ModelStore.keep`."""
+    path = layout.owner(Path(owner.home))
+    if read_record(path, OwnerRecord) == owner:
+        return
+    # When this returns, a model is either kept, or gone for every look that comes after.
+    with hold(layout.owners_lock(), lambda: None):
+        write_json(path, owner)
+
+
 def _discard(layout: Layout, model: StoredModel) -> bool:
+    """Remove a model unless it is being taken in, or needed; return whether it was removed."""
     digest, lock = model.digest, layout.lock(model.digest)
     with hold_nowait(lock) as held:
         if not held:
             return False
-        shutil.rmtree(layout.prepared(digest), ignore_errors=True)
-        for path in _files(layout, digest):
-            path.unlink(missing_ok=True)
-        forget_blob(layout, digest)
-        for reference in model.references:
-            layout.pin(reference).unlink(missing_ok=True)
+        with hold(layout.owners_lock(), lambda: None):
+            if digest in _needed(layout):
+                return False
+            _unlink(layout, model)
         lock.unlink(missing_ok=True)
     return True
+
+
+def _unlink(layout: Layout, model: StoredModel) -> None:
+    digest = model.digest
+    shutil.rmtree(layout.prepared(digest), ignore_errors=True)
+    for path in _files(layout, digest):
+        path.unlink(missing_ok=True)
+    forget_blob(layout, digest)
+    for reference in model.references:
+        layout.pin(reference).unlink(missing_ok=True)
 
 
 def _spare_files(layout: Layout, prepare: Sequence[str], model: StoredModel) -> Iterator[Path]:

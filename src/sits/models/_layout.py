@@ -8,7 +8,8 @@
     pins/HASH.json          what a reference meant last
     seen/HASH.json          the digest of a file elsewhere, by inode, size and time
     owners/HASH.json        what one platform needs
-    locks/HEX.lock          held by whoever takes that model in
+    locks/HEX.lock          held by whoever takes that model in, or removes it
+    locks/owners            held while what platforms need is written, or acted upon
 
 Invariant: a file under its own name is complete. It is written under another name, synced, and
 renamed; only `partial` holds what is not complete, and nothing reads it but the download.
@@ -79,6 +80,10 @@ class Layout:
     def lock(self, digest: str) -> Path:
         """Return the file whose lock is held while that digest is taken in or removed."""
         return self.root / "locks" / f"{hex_of(digest)}.lock"
+
+    def owners_lock(self) -> Path:
+        """Return the file whose lock is held while owners are written, or a model is removed."""
+        return self.root / "locks" / "owners"
 
     def pin(self, reference: str) -> Path:
         """Return where it is written what a reference meant last."""

@@ -16,7 +16,7 @@ import msgspec
 from sits.models._builtins import usable
 from sits.models._errors import ModelError, ModelUnavailable, store_errors
 from sits.models._hub import HubSettings
-from sits.models._inventory import Collected, StoredModel, collect, list_models, remove
+from sits.models._inventory import Collected, StoredModel, collect, keep, list_models, remove
 from sits.models._layout import Layout, write_json
 from sits.models._locks import hold
 from sits.models._pin import model_name, pin_reference
@@ -174,10 +174,7 @@ class ModelStore:
         with store_errors(self.root):
             self._layout.make()
             home = owner.absolute()
-            record = OwnerRecord(str(home), tuple(sorted(set(digests))))
-            path = self._layout.owner(home)
-            if read_record(path, OwnerRecord) != record:
-                write_json(path, record)
+            keep(self._layout, OwnerRecord(str(home), tuple(sorted(set(digests)))))
 
     def list_models(self) -> list[StoredModel]:
         """Return what is here, by reference.

@@ -144,6 +144,15 @@ def test_a_hub_that_is_away_is_told_unless_the_model_is_here(tmp_path: Path) -> 
         pin(store, "huggingface://org/other")
 
 
+def test_a_model_that_was_pinned_and_never_came_is_not_had_without_the_hub(tmp_path: Path) -> None:
+    with FakeHub() as hub:
+        hub.add("org/model", {"m.gguf": CONTENT})
+        store = make_store(hub, tmp_path)
+        pin(store)
+    with pytest.raises(ModelUnavailable, match="Without the hub there are"):
+        pin(store)
+
+
 def test_what_answers_and_is_no_hub_is_told(hub: FakeHub, tmp_path: Path) -> None:
     elsewhere = HubSettings(endpoint=f"{hub.endpoint}/content")
     store = ModelStore(tmp_path, prepare=None, hub=elsewhere)

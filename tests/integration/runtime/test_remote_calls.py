@@ -10,8 +10,11 @@ import anyio
 import pytest
 
 from sits.runtime.remote import Secret
+from sits.runtime.remote import _embeddings as vectors
+from sits.runtime.remote import _rendering as rendering
 from sits.runtime.remote._caller import Caller
 from sits.runtime.remote._http import Endpoint, Patience, make_client
+from sits.sandbox import Limits
 from sits.testing import FakeEndpointBehaviour, FakeOpenAI
 from sits.wire import (
     ChatPrompt,
@@ -124,6 +127,45 @@ async def test_a_units_template_is_rendered_here() -> None:
     ]
     assert failed(refused).code == "invalid_prompt"
     assert len(endpoint.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [(Limits(), "not done after 1 s"), (Limits(kill_s=0.2), "the process that rendered it")],
+    ids=["ended-by-the-sandbox", "ended-by-the-kernel"],
+)
+async def test_a_template_that_takes_for_ever_ends_its_request_and_holds_up_no_other(
+    limits: Limits, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rendering, "_LIMITS", limits)
+    loops = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+    with fake() as endpoint:
+        async with asking(endpoint.url) as it:
+            answers: list[FromWorker] = []
+
+            async def render() -> None:
+                bad = Generate("bad", TemplatePrompt(loops, {}))
+                answers.append(await it.caller.answer(bad, it.pieces.append))
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(render)
+                longest_s = await longest_stall_s(lambda: bool(answers))
+            good = Generate("good", TemplatePrompt("hello", {}))
+            assert isinstance(await it.caller.answer(good, it.pieces.append), Finished)
+    assert failed(answers[0]).code == "invalid_prompt"
+    assert said in failed(answers[0]).message
+    assert longest_s < 0.5
+
+
+async def longest_stall_s(done: Callable[[], bool]) -> float:
+    """Return for how long at most the event loop gave nobody a turn."""
+    longest_s = 0.0
+    with anyio.fail_after(15):
+        while not done():
+            before_s = anyio.current_time()
+            await anyio.sleep(0.01)
+            longest_s = max(longest_s, anyio.current_time() - before_s)
+    return longest_s
 
 
 async def test_an_answer_without_usage_is_counted() -> None:
@@ -347,6 +389,33 @@ async def test_vectors_are_those_of_the_endpoint() -> None:
         "encoding_format": "float",
         "dimensions": 8,
     }
+
+
+async def test_a_caller_who_asks_too_much_has_no_endpoint_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(vectors, "_MAX_BODY_BYTES", 300)
+    monkeypatch.setattr(vectors, "_BODY_BYTES", 300)
+    with fake() as endpoint:
+        async with asking(endpoint.url) as it:
+            for _ in range(6):
+                answer = await it.caller.answer(Embed("e", ("a",) * 20), it.pieces.append)
+                assert (failed(answer).code, failed(answer).retryable) == ("invalid_prompt", False)
+                answer = await it.caller.answer(Embed("e", ("a",), 9999), it.pieces.append)
+                assert failed(answer).code == "unsupported_dimensions"
+            assert isinstance(await it.ask("hello"), Finished)
+    assert len(endpoint.requests) == 13
+
+
+async def test_an_endpoint_whose_answer_does_not_end_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(vectors, "_BODY_BYTES", 1000)
+    monkeypatch.setattr(vectors, "_BODY_BYTES_AN_INPUT", 0)
+    with fake(headers={"content-length": "99999999"}) as first, fake() as second:
+        async with asking(first.url, second.url) as it:
+            answer = await it.caller.answer(Embed("e", ("a",) * 3), it.pieces.append)
+    assert isinstance(answer, Embedded)
 
 
 async def test_for_vectors_too_the_next_endpoint_is_tried() -> None:

@@ -164,6 +164,20 @@ async def test_what_is_left_out_for_its_secret_is_logged_when_the_instance_start
     (warning,) = [record for record in caplog.records if record.levelname == "WARNING"]
     assert "http://127.0.0.1:1/v1" in warning.getMessage()
     assert "no secret 'models'" in warning.getMessage()
+    assert {"tenant=acme", "unit=chat"} <= set(warning.getMessage().split())
+
+
+async def test_the_end_of_an_instance_is_logged_under_its_unit(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    remote = RemoteEndpoint("http://127.0.0.1:1/v1", "m")
+    with caplog.at_level("INFO"):
+        async with hosting() as control:
+            assert isinstance(await control.start("chat-1", remote), InstanceReady)
+            await control.send(StopInstance("chat-1", drain_s=0.0))
+            assert isinstance(await control.next(), InstanceGone)
+    (line,) = [text for text in caplog.messages if "event=instance_gone" in text]
+    assert {"tenant=acme", "unit=chat"} <= set(line.split(" reason='")[0].split())
 
 
 @pytest.mark.parametrize("keyless_first", [True, False])

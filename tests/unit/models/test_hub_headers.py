@@ -16,6 +16,18 @@ NOW_S = 1_800_000_000.0
         ({"ratelimit": '"api";r=0;t=55'}, 55.0),
         ({"retry-after": "soon"}, None),
         ({}, None),
+        ({"retry-after": "3600"}, 3600.0),
+        ({"retry-after": "3601"}, 3600.0),
+        ({"retry-after": "9" * 400}, 3600.0),
+        ({"retry-after": "9" * 5000}, 3600.0),
+        ({"retry-after": "Fri, 15 Jan 9999 08:01:00 GMT"}, 3600.0),
+        ({"retry-after": "Fri, 15 Jan 99999999999999999999 08:01:00 GMT"}, None),
+        ({"retry-after": "\u00b2"}, None),
+        ({"retry-after": "\u0663"}, None),
+        ({"ratelimit": "t=\u00b2"}, None),
+        ({"ratelimit": "t=" + "9" * 400}, 3600.0),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "nan"}, None),
     ],
 )
 def test_retry_after(headers: dict[str, str], expected: float | None) -> None:

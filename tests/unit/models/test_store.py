@@ -2,6 +2,8 @@
 
 import os
 import subprocess
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
@@ -16,7 +18,12 @@ from sits.models import (
     ModelUnavailable,
     PullProgress,
 )
+from sits.models import _inventory as inventory
+from sits.models import _prepare as preparing
 from sits.models import _sources as sources
+from sits.models import _store as stores
+from sits.models._locks import hold, hold_nowait
+from sits.models._records import PreparedRecord
 from sits.spec import parse_model_reference
 from sits.testing import tiny_gguf
 
@@ -330,3 +337,72 @@ def test_the_command_that_pulls_has_everything_but_credentials(
     assert command[1:4] == ("-m", "sits.models", "pull")
     assert msgspec.json.decode(command[4])["pin"]["digest"] == pin.digest
     assert "hf_secret" not in " ".join(command)
+
+
+def between_list_and_discard(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """Have something happen after a collection has looked, before it removes."""
+
+    def acting(path: Path) -> AbstractContextManager[bool]:
+        act()
+        return hold_nowait(path)
+
+    monkeypatch.setattr(inventory, "hold_nowait", acting)
+
+
+def test_what_is_kept_while_it_is_being_collected_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make_store(tmp_path)
+    pin = pin_file(store, make_file(tmp_path / "m.gguf"))
+    pull(store, pin)
+    between_list_and_discard(monkeypatch, lambda: store.keep(tmp_path, [pin.digest]))
+    assert store.collect().models == ()
+    assert store.find(pin) is not None
+
+
+def test_what_is_kept_while_it_is_being_removed_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make_store(tmp_path)
+    pin = pin_file(store, make_file(tmp_path / "m.gguf"))
+    pull(store, pin)
+    between_list_and_discard(monkeypatch, lambda: store.keep(tmp_path, [pin.digest]))
+    with pytest.raises(ModelError, match="needed by the units of"):
+        store.remove(pin.reference)
+    assert store.find(pin) is not None
+
+
+def test_what_is_needed_is_written_only_where_it_changed(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    digests = [f"sha256:{c * 64}" for c in "ab"]
+    store.keep(tmp_path, digests)
+    [record] = (tmp_path / "store" / "owners").iterdir()
+    before = record.stat()
+    store.keep(tmp_path, reversed(digests))
+    assert record.stat().st_ino == before.st_ino
+    assert record.stat().st_mtime_ns == before.st_mtime_ns
+    store.keep(tmp_path, digests[:1])
+    assert record.stat().st_ino != before.st_ino
+
+
+def test_a_model_that_another_process_took_in_meanwhile_is_not_prepared_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ModelStore(tmp_path / "store", prepare=("prepare",))
+    pin = pin_file(store, make_file(tmp_path / "m.gguf"))
+    prepared: list[Path] = []
+
+    def prepare(_command: object, source: Path, _out: Path) -> PreparedRecord:
+        prepared.append(source)
+        return PreparedRecord("Q4_1")
+
+    monkeypatch.setattr(preparing, "_run", prepare)
+
+    def waiting(path: Path, on_wait: Callable[[], None]) -> AbstractContextManager[None]:
+        monkeypatch.setattr(stores, "hold", hold)
+        store.pull(pin, lambda _progress: None)  # the other one
+        return hold(path, on_wait)
+
+    monkeypatch.setattr(stores, "hold", waiting)
+    assert pull(store, pin)[-1].state == "done"
+    assert len(prepared) == 1

@@ -129,3 +129,22 @@ def test_a_missing_key_is_logged_once_a_minute_and_at_each_change(
     assert levels == ["WARNING", "WARNING", "WARNING", "INFO"]
     assert "https://e0.example/v1" in caplog.messages[0]
     assert "no secret 'k'" in caplog.messages[0]
+
+
+def test_each_line_names_the_unit_and_no_other_words_come_before_what_others_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    forged = "tenant=evil unit=other"
+    remote = RemoteEndpoint(f"https://e.example/v1 {forged}\n{forged}", "m")
+    board = EndpointBoard([remote], "tenant=acme unit=chat")
+    with caplog.at_level(logging.INFO):
+        board.note_key(0, f"no key {forged}", 0.0)
+        board.note_key(0, "", 1.0)
+        fail(board, 0, 2.0, EndpointDown(f"it says {forged}"))
+        board.succeeded(0)
+    assert len(caplog.messages) == 4
+    for line in caplog.messages:
+        words, _, _ = line.partition(" reason='")
+        assert {"tenant=acme", "unit=chat"} <= set(words.split())
+        assert {"tenant=evil", "unit=other"}.isdisjoint(words.split())
+        assert "\n" not in line

@@ -52,6 +52,13 @@ def test_a_file_that_others_can_read_is_refused_with_the_command(tmp_path: Path)
             read(tmp_path)
 
 
+def test_a_file_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(SecretError, match=f"belongs to the user {os.getuid()}"):
+        read(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["../acme/models", "a/b", "", ".", "..", "A", "x" * 64, "a\n"])
 def test_a_name_leads_nowhere_else(tmp_path: Path, name: str) -> None:
     write(tmp_path)

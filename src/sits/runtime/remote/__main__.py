@@ -4,4 +4,6 @@ import sys
 
 from sits.runtime.remote import run
 
-sys.exit(run(sys.argv[1:]))
+# The processes that render import this file under another name.
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

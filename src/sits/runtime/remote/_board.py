@@ -29,10 +29,13 @@ class EndpointBoard:
 
     Args:
         endpoints: in the order in which they are tried.
+        whose: the words `tenant=… unit=…`, for lines of the log.
     """
 
-    def __init__(self, endpoints: Sequence[RemoteEndpoint]) -> None:
+    def __init__(self, endpoints: Sequence[RemoteEndpoint], whose: str = "") -> None:
         self._endpoints = tuple(endpoints)
+        # An address is a unit's text: as one word it can bring no other field into a line.
+        self._words = [f"{whose} url={'%20'.join(each.url.split())}" for each in endpoints]
         self._backoffs = [Backoff() for _ in endpoints]
         self._failed_s = [float("-inf") for _ in endpoints]
         self._keyless = ["" for _ in endpoints]
@@ -74,18 +77,18 @@ class EndpointBoard:
             now_s: a monotonic clock's seconds.
         """
         known, self._keyless[place] = self._keyless[place], missing
-        url = self._endpoints[place].url
+        words = self._words[place]
         if not missing:
             if known:
-                _log.info("event=endpoint_has_key url=%s", url)
+                _log.info("event=endpoint_has_key %s", words)
         elif missing != known or now_s - self._told_s[place] >= _TELL_EVERY_S:
             self._told_s[place] = now_s
-            _log.warning("event=endpoint_without_key url=%s reason=%r", url, missing)
+            _log.warning("event=endpoint_without_key %s reason=%r", words, missing)
 
     def succeeded(self, place: int) -> None:
         """An endpoint has answered."""
         if self._backoffs[place].failures:
-            _log.info("event=endpoint_well url=%s", self._endpoints[place].url)
+            _log.info("event=endpoint_well %s", self._words[place])
         self._backoffs[place] = Backoff()
 
     def failed(self, place: int, down: EndpointDown, *, began_s: float, now_s: float) -> None:
@@ -103,8 +106,8 @@ class EndpointBoard:
             backoff, retry_at_s=max(backoff.retry_at_s, asked_s)
         )
         _log.warning(
-            "event=endpoint_failed url=%s failures=%d left_out_s=%.1f reason=%r",
-            self._endpoints[place].url,
+            "event=endpoint_failed %s failures=%d left_out_s=%.1f reason=%r",
+            self._words[place],
             backoff.failures,
             self._backoffs[place].retry_at_s - now_s,
             str(down),

@@ -11,20 +11,25 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
+import anyio
+
 from sits._errors import SitsError
-from sits.runtime.batch import prompt_messages
 from sits.runtime.remote._board import EndpointBoard
 from sits.runtime.remote._chat import ChatAnswer, chat_body
-from sits.runtime.remote._embeddings import embeddings_body, read_embeddings
+from sits.runtime.remote._embeddings import (
+    body_limit_bytes,
+    embeddings_body,
+    read_embeddings,
+    too_long,
+)
 from sits.runtime.remote._errors import CallerFault, EndpointDown
 from sits.runtime.remote._http import Endpoint, Patience, Silence, use_up
+from sits.runtime.remote._rendering import render
 from sits.runtime.remote._sse import EventReader
-from sits.sandbox import Limits
 from sits.wire import Embed, Embedded, Failed, Finished, FromWorker, Generate, Message
 
-# A host is one tenant's, so the kernel may end it when a template hangs where no exception
-# reaches; its other requests are told, and the next ones get another.
-_RENDER_LIMITS = Limits(kill_s=3.0)
+# Processes that render one unit's template at once.
+_RENDERERS = 2
 
 Emit = Callable[[str], None]
 
@@ -43,6 +48,7 @@ class Caller:
     Args:
         endpoints: in the order in which they are tried.
         patience: how long each may take.
+        whose: the words `tenant=… unit=…`, for lines of the log.
         now_s: a monotonic clock, in seconds.
     """
 
@@ -50,12 +56,15 @@ class Caller:
         self,
         endpoints: Sequence[Endpoint],
         patience: Patience,
+        whose: str = "",
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.whose = whose
         self._endpoints = endpoints
         self._patience = patience
         self._now_s = now_s
-        self._board = EndpointBoard([endpoint.remote for endpoint in endpoints])
+        self._renderers = anyio.CapacityLimiter(_RENDERERS)
+        self._board = EndpointBoard([endpoint.remote for endpoint in endpoints], whose)
 
     def look_for_keys(self) -> None:
         """Read the keys that are not there yet; endpoints without theirs are left out."""
@@ -88,7 +97,7 @@ class Caller:
 
     async def _generate(self, request: Generate, emit: Emit) -> FromWorker:
         try:
-            messages = prompt_messages(request.prompt, _RENDER_LIMITS)
+            messages = await render(request.prompt, self._renderers)
         except SitsError as error:
             return Failed(request.request_id, error.code, str(error))
 
@@ -169,4 +178,7 @@ async def _stream(
 async def _embed(endpoint: Endpoint, request: Embed, silence: Silence) -> Embedded:
     body = embeddings_body(request, endpoint.remote.model)
     async with endpoint.post("/embeddings", body, silence, request.hops) as response:
-        return read_embeddings(request, await endpoint.whole(response, silence))
+        answer = await endpoint.whole(response, silence, body_limit_bytes(request))
+    if answer is None:
+        raise too_long(request)
+    return read_embeddings(request, answer)

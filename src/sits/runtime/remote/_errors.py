@@ -31,21 +31,14 @@ class EndpointDown(EndpointError):
 
     Attributes:
         throttled: it said that there is too much (429).
-        refused_key: it does not take the key (401, 403).
         retry_after_s: when it said that it may be asked again; 0: it did not say.
     """
 
     def __init__(
-        self,
-        message: str,
-        *,
-        throttled: bool = False,
-        refused_key: bool = False,
-        retry_after_s: float = 0.0,
+        self, message: str, *, throttled: bool = False, retry_after_s: float = 0.0
     ) -> None:
         super().__init__(message)
         self.throttled = throttled
-        self.refused_key = refused_key
         self.retry_after_s = retry_after_s
 
 

@@ -97,7 +97,7 @@ class RemoteHost:
                 async for order in channel:
                     self._obey(order)
             except WireError as error:
-                _log.error("event=control_link_broken reason=%s", error)
+                _log.error("event=control_link_broken reason=%r", str(error))
             finally:
                 self._outboxes.discard(outbox)
             tasks.cancel_scope.cancel()
@@ -120,19 +120,20 @@ class RemoteHost:
     def _start(self, order: StartInstance) -> None:
         if order.instance in self._instances:
             return
+        whose = f"tenant={order.tenant} unit={order.unit}"
         if order.tenant != self._plan.tenant:
-            self._gone(order.instance, "start_failed", self._not_ours(order.tenant))
+            self._gone(order.instance, whose, "start_failed", self._not_ours(order.tenant))
             return
         if not order.remotes:
             message = "the unit names no endpoint; give `engine.endpoints` at least one"
-            self._gone(order.instance, "start_failed", message)
+            self._gone(order.instance, whose, "start_failed", message)
             return
         client = make_client(self._tls, self._plan.patience, self._plan.capacity)
         endpoints = [
             Endpoint(client, remote, partial(self._read_key, remote.secret))
             for remote in order.remotes
         ]
-        caller = Caller(endpoints, self._plan.patience)
+        caller = Caller(endpoints, self._plan.patience, whose)
         # An endpoint that cannot be asked, or all of them, is told to each request: to start
         # again and again would help nobody.
         caller.look_for_keys()
@@ -175,7 +176,7 @@ class RemoteHost:
             del self._instances[name]
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
-        self._gone(name, code, message)
+        self._gone(name, instance.whose, code, message)
 
     def _came_up(self, ready: InstanceReady) -> None:
         if not self._template:
@@ -188,12 +189,14 @@ class RemoteHost:
         self._ready.pop(order.instance, None)
         instance = self._instances.get(order.instance)
         if instance is None:
-            self._gone(order.instance, "stopped", "it was not there")
+            whose = f"tenant={self._plan.tenant}"
+            self._gone(order.instance, whose, "stopped", "it was not there")
         else:
             self._tasks.start_soon(instance.drain, order.drain_s)
 
-    def _gone(self, instance: str, code: str, message: str) -> None:
-        _log.info("event=instance_gone instance=%s code=%s reason=%s", instance, code, message)
+    def _gone(self, instance: str, whose: str, code: str, message: str) -> None:
+        line = "event=instance_gone %s instance=%s code=%s reason=%r"
+        _log.info(line, whose, instance, code, message)
         self._tell(InstanceGone(instance, code, message))
 
     def _tell(self, event: FromHost) -> None:

@@ -36,7 +36,6 @@ _KEEP_ALIVE_S = 30.0
 _REST_S = 0.05
 _CLOSE_S = 1.0
 _MAX_ERROR_BYTES = 64 * 1024
-_MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _MAX_MESSAGE_CHARS = 500
 
 _encode = msgspec.json.Encoder().encode
@@ -172,18 +171,16 @@ class Endpoint:
                 return
             yield piece
 
-    async def whole(self, response: httpx2.Response, silence: Silence) -> bytes:
-        """Return the answer's body.
-
-        Raises:
-            EndpointDown: it is too long.
-        """
+    async def whole(
+        self, response: httpx2.Response, silence: Silence, limit_bytes: int
+    ) -> bytes | None:
+        """Return the answer's body; None: it is longer than it may be."""
         parts, size = [], 0
         async with contextlib.aclosing(self.pieces(response, silence)) as pieces:
             async for piece in pieces:
                 size += len(piece)
-                if size > _MAX_ANSWER_BYTES:
-                    raise EndpointDown(f"it answered with more than {_MAX_ANSWER_BYTES} bytes")
+                if size > limit_bytes:
+                    return None
                 parts.append(piece)
         return b"".join(parts)
 
@@ -193,7 +190,7 @@ class Endpoint:
         if status in _KEY_REFUSED:
             self._renew_key()
             name = f"the secret {self._secret.name!r}" if self._secret else "a call without a key"
-            return EndpointDown(f"it refuses {name} ({status})", refused_key=True)
+            return EndpointDown(f"it refuses {name} ({status})")
         if 300 <= status < 400:
             return EndpointDown(
                 f"it redirects ({status}), which is not followed; name the address that it has now"

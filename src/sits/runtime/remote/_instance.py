@@ -85,6 +85,7 @@ class RemoteInstance:
         now_us: a monotonic clock, in microseconds.
 
     Attributes:
+        whose: the words `tenant=… unit=…`, for lines of the log.
         started: to be set by who runs it, once it listens or cannot.
     """
 
@@ -95,6 +96,7 @@ class RemoteInstance:
         capacity: int,
         now_us: Callable[[], int] = monotonic_us,
     ) -> None:
+        self.whose = caller.whose
         self._caller = caller
         self._endpoint = endpoint
         self._capacity = capacity
@@ -148,7 +150,7 @@ class RemoteInstance:
                 async for message in channel:
                     self._take(link, message)
             except WireError as error:
-                _log.error("event=link_broken reason=%s", error)
+                _log.error("event=link_broken %s reason=%r", self.whose, str(error))
             finally:
                 self._links.discard(link)
                 self._note_end()
@@ -200,7 +202,7 @@ class RemoteInstance:
         try:
             return await self._caller.answer(request, pieces.emit)
         except Exception:  # noqa: BLE001 - a task root: a fault of ours ends one request, no more
-            _log.exception("event=request_failed id=%s", request.request_id)
+            _log.exception("event=request_failed %s id=%r", self.whose, request.request_id)
             message = "the platform failed at this request; its log has the fault"
             return Failed(request.request_id, "engine_error", message)
 

@@ -1,9 +1,9 @@
 """Secrets by name: from files of the tenant, or from the environment of the platform.
 
-Invariants: a value is never in a message, a log line or a `repr`; a file is read only where its
-owner alone can read it, and only inside the tenant's own directory; the environment belongs to
-who runs the platform, so only the local tenant is served from it: another could have it sent to
-an endpoint of its own.
+Invariants: a value is never in a message, a log line or a `repr`; a file is read only where the
+platform's own user alone can read it, and only inside the tenant's own directory; the environment
+belongs to who runs the platform, so only the local tenant is served from it: another could have
+it sent to an endpoint of its own.
 """
 
 import os
@@ -103,6 +103,11 @@ def _read_file(path: Path) -> str | None:
             raise SecretError(
                 f"the secret's file {path} is no plain file of at most {_MAX_BYTES} bytes; write "
                 "the key into a file of its own"
+            )
+        if found.st_uid != os.geteuid():
+            raise SecretError(
+                f"the secret's file {path} belongs to the user {found.st_uid}, who can read and "
+                f"change it; expected one of the user {os.geteuid()}, who runs the platform"
             )
         if found.st_mode & 0o077:
             raise SecretError(
