@@ -1,6 +1,7 @@
 """What holds for every test: its kind by folder, one event loop, and a home of its own."""
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,9 @@ _TESTS = Path(__file__).parent
 # Whole processes start here, and a real model is loaded, on machines that are busy.
 _E2E_TIMEOUT_S = 120
 
+# Where interrupts are ignored (`nohup make test`, a job in the background of a script), processes
+# that tests start, and then interrupt, would ignore them too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # A deadline for each example measures the machine; the time limit of the test is the one.
 hypothesis.settings.register_profile("sits", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("sits")

@@ -93,7 +93,9 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     file = Path(TinyBert().write(directory / "model.gguf", MEAN_POOLING))
     with FakeHub() as hub:
         hub.add("bert-base-uncased", {"model.gguf": file.read_bytes()}, tag="v2.4.1")
-        with platform(directory / "home", HF_ENDPOINT=hub.endpoint) as running:
+        # A directory of models of its own: what this hub has is nothing that others may find.
+        own = {"HF_ENDPOINT": hub.endpoint, "SITS_MODELS_DIR": str(directory / "models")}
+        with platform(directory / "home", **own) as running:
             yield running
 
 

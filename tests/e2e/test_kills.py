@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from sits.node import running_node
+from sits.node import running_node, shut_down
 from tests.e2e.platform import (
     EXAMPLE,
     SLOW_ENGINE,
@@ -180,7 +180,10 @@ def test_an_interrupted_start_is_not_left_to_go_on(tmp_path: Path) -> None:
     wait_for((tmp_path / "home" / "logs" / "node.log").exists, "the platform did not start")
     starting.send_signal(signal.SIGINT)
     starting.wait(15)
-    assert running_node(tmp_path / "home") is None
+    left = running_node(tmp_path / "home")
+    if left is not None:
+        shut_down(tmp_path / "home")
+    assert left is None
 
 
 def test_starting_again_what_runs_is_refused(running: Platform) -> None:

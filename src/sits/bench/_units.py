@@ -124,7 +124,7 @@ def unit_spec(number: int, version: str = "first") -> dict[str, Any]:
     return {
         "name": unit_name(number),
         "model": MODEL,
-        "prompt": {"system": f"You are assistant {number}, {version}.", "template": "{{ q }}"},
+        "prompt": {"system": f"You are assistant {number:04}, {version}.", "template": "{{ q }}"},
         "scale": {"min_instances": 0, "max_instances": 2},
         "labels": {"number": str(number)},
     }
