@@ -39,6 +39,10 @@ async def test_the_loop_tries_again_when_the_store_cannot_be_read(
 ) -> None:
     gateway = await running.gateway()
     await running.deploy()
+    with anyio.fail_after(5):  # until nothing is under way that would meet the fault, too
+        path = "/api/v1/units/chat"
+        while not (await running.api.get(path)).json()["status"]["serving_revision"]:
+            pass
 
     def fail(_store: Store, *_key: str) -> tuple[UnitRecord, ...]:
         running.record.add("read failed")
