@@ -263,10 +263,12 @@ def _revision_sides(api: Any, name: str, old: str | None, new: str | None) -> tu
                 f"(`sits iu history {name}`)"
             )
         old = others[-1]
-    return tuple(  # type: ignore[return-value]
-        (revision, api.request("GET", f"/api/v1/units/{name}/revisions/{_segment(revision)}"))
-        for revision in (old, newest)
-    )
+
+    def side(revision: str) -> Side:
+        path = f"/api/v1/units/{name}/revisions/{_segment(revision)}"
+        return revision, api.request("GET", path)
+
+    return side(old), side(newest)
 
 
 def _unified(before: Side, after: Side) -> list[str]:

@@ -31,10 +31,10 @@ from sits.control._errors import BodyTooLarge, RequestError, TenantMissing
 from sits.control._logs import MAX_LINES, read_unit_log
 from sits.control._units import Units
 from sits.models import ModelError, ModelUnavailable
-from sits.spec import MAX_UNIT_BYTES, Loaded, SpecError, load_unit, load_unit_json
+from sits.spec import DNS_LABEL, MAX_UNIT_BYTES, Loaded, SpecError, load_unit, load_unit_json
 from sits.store import StoreError, StoreFull
 
-_TENANT = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_NAME = re.compile(DNS_LABEL)  # of tenants and of units
 _BODY_S = 30.0
 _MAX_SEQ = 2**31 - 1  # what every database has for a whole number
 # JSON may escape what YAML writes plainly.
@@ -79,7 +79,7 @@ def _tenant(
             "the request does not say whose it is; send it to the gateway, with a key, which "
             "says that in x-sits-tenant"
         )
-    if not _TENANT.fullmatch(x_sits_tenant):
+    if not _NAME.fullmatch(x_sits_tenant):
         raise RequestError(
             f"x-sits-tenant is {x_sits_tenant!r}; expected lower-case letters, digits and '-'"
         )
@@ -90,9 +90,7 @@ Tenant = Annotated[str, Depends(_tenant)]
 
 
 def _unit_name(name: str) -> str:
-    if not _TENANT.fullmatch(
-        name
-    ):  # a name of that form is no unit's, and not every store takes it
+    if not _NAME.fullmatch(name):  # a name of that form is no unit's, and not every store takes it
         raise unit_not_found(name[:80])
     return name
 

@@ -36,3 +36,25 @@ class SystemClock:
     async def sleep_until(self, when_s: float) -> None:
         """Sleep until then."""
         await anyio.sleep(max(0.0, when_s - time.monotonic()))
+
+
+async def wait_until(clock: Clock, event: anyio.Event, due_s: float | None) -> None:
+    """Wait for an event, and set it at a time if nobody has until then.
+
+    Args:
+        clock: tells the time.
+        event: what is waited for.
+        due_s: the monotonic time; None: for ever.
+    """
+    if due_s is None:
+        await event.wait()
+        return
+    async with anyio.create_task_group() as group:
+
+        async def set_when_due() -> None:
+            await clock.sleep_until(due_s)
+            event.set()
+
+        group.start_soon(set_when_due)
+        await event.wait()
+        group.cancel_scope.cancel()

@@ -18,7 +18,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from sits.control._clock import Clock
+from sits.control._clock import Clock, wait_until
 from sits.models import ModelError, ModelFile, ModelPin, PullProgress
 from sits.policy import Backoff, after_failure, may_try
 from sits.spec import ModelReference
@@ -166,7 +166,7 @@ class Models:
             while True:
                 self._wake = anyio.Event()
                 self._start_some(group)
-                await self._wait()
+                await wait_until(self._clock, self._wake, self._due_s())
 
     def _start_some(self, group: anyio.abc.TaskGroup) -> None:
         now_s = self._clock.monotonic_s()
@@ -179,23 +179,13 @@ class Models:
                 running += 1
                 group.start_soon(self._pull, pull, pull.scope)
 
-    async def _wait(self) -> None:
+    def _due_s(self) -> float | None:
+        """Return when a failed one may be tried again; None: not before we are woken."""
         idle = [pull for pull in self._pulls.values() if pull.scope is None]
         if len(self._pulls) - len(idle) >= _PULLS:
-            idle = []  # none could begin: the end of one that runs wakes us
+            return None  # the end of one that runs wakes us
         times = [pull.failures.retry_at_s for pull in idle if pull.failures.retry_at_s]
-        if not times:
-            await self._wake.wait()
-            return
-        async with anyio.create_task_group() as group:
-
-            async def wake_when_due() -> None:
-                await self._clock.sleep_until(min(times))
-                self._wake.set()
-
-            group.start_soon(wake_when_due)
-            await self._wake.wait()
-            group.cancel_scope.cancel()
+        return min(times, default=None)
 
     async def _pull(self, pull: _Pull, scope: anyio.CancelScope) -> None:
         pin, began_s = pull.pin, self._clock.monotonic_s()

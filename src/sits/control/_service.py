@@ -17,7 +17,7 @@ import anyio.abc
 from sits.control._actions import Limits, Plan
 from sits.control._api import make_app
 from sits.control._apply import apply_plan
-from sits.control._clock import Clock, SystemClock
+from sits.control._clock import Clock, SystemClock, wait_until
 from sits.control._keys import ensure_local_key
 from sits.control._links import Links
 from sits.control._models import Models, ModelSource, PullEnd
@@ -197,7 +197,7 @@ class _Control:
                     raise
                 log.warning("the store fails; what runs goes on problem=%s", error)
                 due_s = self._clock.monotonic_s() + _STORE_RETRY_S
-            await self._wait(due_s)
+            await wait_until(self._clock, self._event, due_s)
 
     async def turn(self) -> float | None:
         """Compare, change the world, tell the gateways, send; return when to do so again."""
@@ -249,20 +249,6 @@ class _Control:
             # They go later; the rest of the plan has been taken over and must be carried out.
             log.warning("deleted units are not purged yet problem=%s", error)
             plan.note_due(now_s + _STORE_RETRY_S)
-
-    async def _wait(self, due_s: float | None) -> None:
-        if due_s is None:
-            await self._event.wait()
-            return
-        async with anyio.create_task_group() as group:
-
-            async def wake_when_due() -> None:
-                await self._clock.sleep_until(due_s)
-                self.wake()
-
-            group.start_soon(wake_when_due)
-            await self._event.wait()
-            group.cancel_scope.cancel()
 
     async def serve_gateway(self, channel: Channel[Load]) -> None:
         gateway = await self._publisher.join(channel)

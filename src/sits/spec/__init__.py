@@ -25,6 +25,7 @@ from sits.spec._adapter import AdapterReference, AdapterScheme, parse_adapter_re
 from sits.spec._canonical import canonical_json, revision_id, unit_from_json
 from sits.spec._cluster import API_VERSION, KIND, cluster_form
 from sits.spec._errors import SpecError
+from sits.spec._fields import DNS_LABEL
 from sits.spec._idle import IdleField, idle_fields, is_acted_on
 from sits.spec._limits import Accelerator, Budget, Hardware, Period, Session, Slo
 from sits.spec._load import MAX_UNIT_BYTES, Loaded, load_unit, load_unit_bytes, load_unit_json
@@ -51,6 +52,7 @@ from sits.spec._unit import Unit
 
 __all__ = [
     "API_VERSION",
+    "DNS_LABEL",
     "KIND",
     "MAX_UNIT_BYTES",
     "METRICS",

@@ -11,11 +11,12 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sits.spec._reference import parse_model_reference
+from sits.spec._reference import Reference, parse_model_reference
 from sits.spec._reference_words import (
     FILE_HINT,
     NOWHERE,
     Surroundings,
+    can_read,
     nearest_reference,
     relative_path,
 )
@@ -38,26 +39,10 @@ _ADAPTER = re.compile(
 
 
 @dataclass(frozen=True)
-class AdapterReference:
-    """One adapter, by name.
+class AdapterReference(Reference):
+    """One adapter, by name: see `Reference`."""
 
-    Attributes:
-        text: the reference as it was written.
-        name: the adapter's or the repository's name, or the file's absolute path.
-        org: the organisation on Hugging Face, if one is named.
-        revision: the adapter's version, or the repository's branch, tag or commit, if named.
-        file: the file inside the repository, if one is named.
-    """
-
-    text: str
     scheme: AdapterScheme
-    name: str
-    org: str | None = None
-    revision: str | None = None
-    file: str | None = None
-
-    def __str__(self) -> str:
-        return self.text
 
 
 def parse_adapter_reference(text: str, around: Surroundings = NOWHERE) -> AdapterReference:
@@ -74,18 +59,10 @@ def parse_adapter_reference(text: str, around: Surroundings = NOWHERE) -> Adapte
         return _parse(text)
     except ValueError as error:
         near = nearest_reference(text, around)
-        if ": write " not in str(error) and near and near != text and _is_good(near):
+        if ": write " not in str(error) and near and near != text and can_read(_parse, near):
             raise ValueError(f"{error}: write {near}") from error
         is_file = relative_path(text) and "absolute path" not in str(error)
         raise ValueError(f"{error}{FILE_HINT if is_file else ''}") from error
-
-
-def _is_good(text: str) -> bool:
-    try:
-        _parse(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _parse(text: str) -> AdapterReference:

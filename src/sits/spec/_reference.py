@@ -18,6 +18,7 @@ from sits.spec._reference_words import (
     NOWHERE,
     SERVERS,
     Surroundings,
+    can_read,
     nearest_reference,
     relative_path,
     server_of,
@@ -50,19 +51,19 @@ _HUGGINGFACE = re.compile(
 
 
 @dataclass(frozen=True)
-class ModelReference:
-    """One model, by name.
+class Reference:
+    """Something that is kept elsewhere, by name.
 
     Attributes:
         text: the reference as it was written.
-        name: the builtin's or the repository's name, or the file's absolute path.
+        name: its name or the repository's, or the file's absolute path.
         org: the organisation on Hugging Face, if one is named.
-        revision: branch, tag or commit, if one is named.
+        revision: its version, or the repository's branch, tag or commit, if one is named.
         file: the file inside the repository, if one is named.
     """
 
     text: str
-    scheme: ModelScheme
+    scheme: StrEnum
     name: str
     org: str | None = None
     revision: str | None = None
@@ -70,6 +71,13 @@ class ModelReference:
 
     def __str__(self) -> str:
         return self.text
+
+
+@dataclass(frozen=True)
+class ModelReference(Reference):
+    """One model, by name: see `Reference`."""
+
+    scheme: ModelScheme
 
 
 def parse_model_reference(text: str, around: Surroundings = NOWHERE) -> ModelReference:
@@ -86,7 +94,7 @@ def parse_model_reference(text: str, around: Surroundings = NOWHERE) -> ModelRef
         return _parse(text)
     except ValueError as error:
         near = nearest_reference(text, around)
-        if near is not None and near != text and _is_good(near):
+        if near is not None and near != text and can_read(_parse, near):
             raise ValueError(f"{error}: write {near}") from error
         raise ValueError(f"{error}{_how(text, str(error))}") from error
 
@@ -102,14 +110,6 @@ def _how(text: str, problem: str) -> str:
             f"{{kind: openai, endpoints: [{SERVERS[name]}]}}"
         )
     return ""
-
-
-def _is_good(text: str) -> bool:
-    try:
-        _parse(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _parse(text: str) -> ModelReference:

@@ -94,6 +94,15 @@ def relative_path(text: str) -> str | None:
     return found["path"] if found else None
 
 
+def can_read(parse: Callable[[str], object], text: str) -> bool:
+    """Return whether a suggestion is one that can be read: others are not made."""
+    try:
+        parse(text)
+    except ValueError:
+        return False
+    return True
+
+
 def server_of(text: str) -> tuple[str, str] | None:
     """Return the server of models that a scheme or a kind of engine names, and what it is to run.
 
