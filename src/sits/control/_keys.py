@@ -12,10 +12,9 @@ from pathlib import Path
 
 from sits.control._errors import KeyFileError
 from sits.store import KeyEntry, Store
-from sits.trust import NewKey, hash_secret, make_key, parse_key
+from sits.trust import LOCAL_TENANT, NewKey, hash_secret, make_key, parse_key
 
 LOCAL_KEY_NAME = "local"
-LOCAL_TENANT = "default"
 _MAX_FILE_BYTES = 4096
 
 log = logging.getLogger(__name__)

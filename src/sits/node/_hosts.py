@@ -18,7 +18,8 @@ from typing import Any
 import anyio
 import anyio.abc
 
-from sits.node._process import FOR_REMOTE_HOSTS, ChildProcess
+from sits.node._process import ChildProcess
+from sits.trust import ENVIRONMENT_PREFIX, LOCAL_TENANT
 from sits.wire import (
     Channel,
     FromNode,
@@ -35,7 +36,6 @@ from sits.wire import (
 _log = logging.getLogger(__name__)
 _STOP_S = 1.0
 _SEND_S = 5.0
-_LOCAL_TENANT = "default"
 
 
 @dataclass(frozen=True)
@@ -166,9 +166,9 @@ def _secrets(inherited: Mapping[str, str], tenant: str) -> dict[str, str]:
 
     They belong to who runs the platform; another tenant could send them to an address of its own.
     """
-    if tenant != _LOCAL_TENANT:
+    if tenant != LOCAL_TENANT:
         return {}
-    return {name: text for name, text in inherited.items() if name.startswith(FOR_REMOTE_HOSTS)}
+    return {name: text for name, text in inherited.items() if name.startswith(ENVIRONMENT_PREFIX)}
 
 
 async def _send(channel: Channel[ToNode], event: FromNode) -> None:

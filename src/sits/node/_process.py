@@ -20,6 +20,7 @@ import anyio.abc
 import msgspec
 
 from sits.observe import message_of
+from sits.trust import ENVIRONMENT_PREFIX
 
 _log = logging.getLogger(__name__)
 _MAX_LOG_BYTES = 16 * 1024 * 1024
@@ -31,8 +32,6 @@ _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBU
 
 # Given to the one process that needs it.
 _NOT_INHERITED = frozenset({"SITS_STORE_URL"})
-FOR_REMOTE_HOSTS = "SITS_SECRET_"
-"""What variables begin with that hold secrets for endpoints elsewhere."""
 
 
 class ChildProcess:
@@ -116,7 +115,7 @@ def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
     shared = {
         name: value
         for name, value in inherited.items()
-        if name not in _NOT_INHERITED and not name.startswith(FOR_REMOTE_HOSTS)
+        if name not in _NOT_INHERITED and not name.startswith(ENVIRONMENT_PREFIX)
     }
     return {**shared, **_ENVIRONMENT}
 

@@ -15,6 +15,7 @@ import msgspec
 import platformdirs
 
 from sits._settings import SettingsError
+from sits.trust import ENVIRONMENT_PREFIX
 
 # `sits.runtime.engine.LLAMACPP`, whose package takes its time to import; a test compares them.
 LLAMACPP = "sits.runtime.engine.llamacpp:load"
@@ -183,7 +184,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     for variable, text in environment.items():
         if not variable.startswith("SITS_") or variable in _NOT_SETTINGS:
             continue
-        if variable.startswith("SITS_SECRET_"):  # a secret for endpoints elsewhere
+        if variable.startswith(ENVIRONMENT_PREFIX):  # a secret for endpoints elsewhere
             continue
         name = variable.removeprefix("SITS_").lower()
         if name not in types:

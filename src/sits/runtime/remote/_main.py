@@ -13,7 +13,7 @@ from sits._settings import SettingsError
 from sits.observe import run_service
 from sits.runtime.remote._host import HostPlan, RemoteHost
 from sits.runtime.remote._http import Patience
-from sits.runtime.remote._secrets import PREFIX
+from sits.trust import ENVIRONMENT_PREFIX
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ async def _serve(settings: RemoteSettings) -> None:
         tenant=settings.tenant,
         run_dir=settings.run_dir,
         secrets_dir=Path(settings.secrets_dir),
-        environment={k: v for k, v in os.environ.items() if k.startswith(PREFIX)},
+        environment={k: v for k, v in os.environ.items() if k.startswith(ENVIRONMENT_PREFIX)},
         capacity=settings.capacity,
         patience=Patience(settings.connect_s, settings.first_byte_s, settings.idle_s),
     )

@@ -13,9 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sits.runtime.remote._errors import SecretError
-
-PREFIX = "SITS_SECRET_"
-LOCAL_TENANT = "default"
+from sits.trust import ENVIRONMENT_PREFIX, LOCAL_TENANT
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 # What may stand in a header, and nothing that could end it.
@@ -63,7 +61,7 @@ def read_secret(
             raise SecretError(f"the {what} is {text[:80]!r}; expected a DNS label")
     path = directory / tenant / name
     value = _read_file(path)
-    variable = PREFIX + name.upper().replace("-", "_")
+    variable = ENVIRONMENT_PREFIX + name.upper().replace("-", "_")
     if value is None and tenant == LOCAL_TENANT:
         value = environment.get(variable)
     if value is None:
