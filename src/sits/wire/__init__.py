@@ -29,6 +29,7 @@ from sits.wire._control import (
 )
 from sits.wire._frames import MAX_FRAME_BYTES, Frames, WireError, encode_frame
 from sits.wire._host import (
+    CloseTemplate,
     FromHost,
     FromNode,
     HostDown,
@@ -38,6 +39,7 @@ from sits.wire._host import (
     Instance,
     InstanceGone,
     InstanceReady,
+    MemoryUse,
     OpenTemplate,
     RemoteEndpoint,
     Shutdown,
@@ -45,11 +47,14 @@ from sits.wire._host import (
     StartInstance,
     StopHost,
     StopInstance,
+    TeachPrefix,
+    TemplateClosed,
     TemplateFailed,
     TemplateReady,
     Tier,
     ToHost,
     ToNode,
+    UnitPrompt,
 )
 from sits.wire._socket import FrameSocket, accept_nowait, listen
 from sits.wire._worker import (
@@ -69,6 +74,7 @@ from sits.wire._worker import (
     Sampling,
     Stage,
     TemplatePrompt,
+    TokenLogprob,
     ToWorker,
     Usage,
 )
@@ -80,6 +86,7 @@ __all__ = [
     "Cancel",
     "Channel",
     "ChatPrompt",
+    "CloseTemplate",
     "Embed",
     "Embedded",
     "Emitted",
@@ -102,6 +109,7 @@ __all__ = [
     "InstanceReady",
     "KeyRecord",
     "Load",
+    "MemoryUse",
     "Message",
     "OpenTemplate",
     "Piece",
@@ -117,6 +125,8 @@ __all__ = [
     "StopInstance",
     "Table",
     "TablePatch",
+    "TeachPrefix",
+    "TemplateClosed",
     "TemplateFailed",
     "TemplatePrompt",
     "TemplateReady",
@@ -125,8 +135,10 @@ __all__ = [
     "ToHost",
     "ToNode",
     "ToWorker",
+    "TokenLogprob",
     "UnitKind",
     "UnitLoad",
+    "UnitPrompt",
     "UnitRoute",
     "Usage",
     "WireError",

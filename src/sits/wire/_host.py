@@ -53,6 +53,18 @@ class RemoteEndpoint(msgspec.Struct, frozen=True):
     secret: str | None = None
 
 
+class UnitPrompt(msgspec.Struct, frozen=True):
+    """What is the same in every prompt of a unit, so that it is computed once and kept.
+
+    Attributes:
+        system: the unit's system prompt.
+        template: its prompt template for `/iu/NAME/v1/query`.
+    """
+
+    system: str | None = None
+    template: str | None = None
+
+
 # control -> host
 
 
@@ -62,17 +74,39 @@ class OpenTemplate(msgspec.Struct, frozen=True, tag="open_template"):
     tenant: str
 
 
+class CloseTemplate(msgspec.Struct, frozen=True, tag="close_template"):
+    """Ends a tenant's template, which has no instances; its next start is cool.
+
+    One that has instances is kept, and announced again as ready.
+    """
+
+    tenant: str
+
+
+class TeachPrefix(msgspec.Struct, frozen=True, tag="teach_prefix"):
+    """Has a unit's constant prompt computed and kept, so that its instances start with it.
+
+    Idempotent; the tenant's template is made first, if there is none. Its file outlives both.
+    """
+
+    tenant: str
+    unit: str
+    prompt: UnitPrompt
+
+
 class StartInstance(msgspec.Struct, frozen=True, tag="start_instance"):
     """Starts one instance for a tenant (and its template first, if there is none).
 
     `remotes` are the endpoints of a remote host's instance, in the order in which they are
-    tried; a model's host has none.
+    tried; a model's host has none. `prompt` is the unit's, whose prefix it starts with where
+    that was taught, here or in an earlier life of the host.
     """
 
     instance: str
     tenant: str
     unit: str
     remotes: tuple[RemoteEndpoint, ...] = ()
+    prompt: UnitPrompt = UnitPrompt()
 
 
 class StopInstance(msgspec.Struct, frozen=True, tag="stop_instance"):
@@ -125,6 +159,12 @@ class TemplateFailed(msgspec.Struct, frozen=True, tag="template_failed"):
     message: str
 
 
+class TemplateClosed(msgspec.Struct, frozen=True, tag="template_closed"):
+    """A tenant's template has ended because it was asked to."""
+
+    tenant: str
+
+
 class InstanceGone(msgspec.Struct, frozen=True, tag="instance_gone"):
     """The instance has ended (or never came up).
 
@@ -136,8 +176,28 @@ class InstanceGone(msgspec.Struct, frozen=True, tag="instance_gone"):
     message: str
 
 
-ToHost = OpenTemplate | StartInstance | StopInstance
-FromHost = HostReady | TemplateReady | TemplateFailed | InstanceReady | InstanceGone
+class MemoryUse(msgspec.Struct, frozen=True, tag="memory_use"):
+    """What a host's processes take now, in bytes of their own (shared pages counted once).
+
+    Attributes:
+        host: the base host alone.
+        templates: for each tenant, its template and what was forked from it.
+    """
+
+    host: int
+    templates: dict[str, int]
+
+
+ToHost = OpenTemplate | CloseTemplate | TeachPrefix | StartInstance | StopInstance
+FromHost = (
+    HostReady
+    | TemplateReady
+    | TemplateFailed
+    | TemplateClosed
+    | InstanceReady
+    | InstanceGone
+    | MemoryUse
+)
 
 
 # control, CLI -> node

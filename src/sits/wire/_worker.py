@@ -23,6 +23,23 @@ class FinishReason(StrEnum):
     LENGTH = "length"
 
 
+class TokenLogprob(msgspec.Struct, frozen=True, array_like=True):
+    """How probable a token of an answer was, before temperature and cuts.
+
+    Attributes:
+        token: its id.
+        text: its bytes: perhaps a part of a UTF-8 character.
+        logprob: natural logarithm of its probability.
+        top: (bytes, logprob) of the most probable tokens at its place, best first; as many as
+            were asked for.
+    """
+
+    token: int
+    text: bytes
+    logprob: float
+    top: tuple[tuple[bytes, float], ...] = ()
+
+
 class Piece(msgspec.Struct, frozen=True, array_like=True):
     """What one engine step added to one answer.
 
@@ -33,6 +50,7 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
         tokens: ids of the tokens that this piece accounts for, in order.
         stage: whose delay `delay_us` is.
         delay_us: microseconds since the request's previous piece, or since it was admitted.
+        logprobs: one for each of `tokens`, where the request asked for them.
     """
 
     seq: int
@@ -40,6 +58,7 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     tokens: tuple[int, ...]
     stage: Stage
     delay_us: int
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -67,12 +86,26 @@ class TemplatePrompt(msgspec.Struct, frozen=True, tag="template"):
 
 
 class Sampling(msgspec.Struct, frozen=True):
-    """How the next token is drawn. A temperature of 0 is greedy and ignores the rest."""
+    """How the next token is drawn. A temperature of 0 is greedy and ignores the cuts.
+
+    Attributes:
+        seed: of this request's draws; None: any.
+        presence_penalty: taken off the logit of each token that the answer has already.
+        frequency_penalty: taken off for each time that the answer has it.
+        logit_bias: (token id, what is added to its logit), at most one for each token.
+        top_logprobs: how many alternatives are told with each token; None: no logprobs at all.
+        json_schema: a JSON Schema, as JSON text, to which the answer is held by a grammar.
+    """
 
     temperature: float = 0.8
     top_p: float = 0.95
     min_p: float = 0.05
     seed: int | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    top_logprobs: int | None = None
+    json_schema: str | None = None
 
 
 class Generate(msgspec.Struct, frozen=True, tag="generate"):
@@ -83,6 +116,11 @@ class Generate(msgspec.Struct, frozen=True, tag="generate"):
         stop: texts at which the answer ends; none of them is part of the answer.
         max_tokens: at most so many tokens; None: as many as the context has room for.
         hops: how often it was passed on already from an instance to an endpoint elsewhere.
+        timeout_ms: the answer must be whole within so many milliseconds of its arrival here, else
+            it ends with `deadline_exceeded`; None: the gateway's own limits are all.
+        accepted: tokens of the answer that its client has already, from an instance that was
+            lost; it goes on behind them, and counts them.
+        next_seq: `seq` of its next piece; as many as were made of `accepted`.
     """
 
     request_id: str
@@ -91,6 +129,9 @@ class Generate(msgspec.Struct, frozen=True, tag="generate"):
     stop: tuple[str, ...] = ()
     max_tokens: int | None = None
     hops: int = 0
+    timeout_ms: int | None = None
+    accepted: tuple[int, ...] = ()
+    next_seq: int = 0
 
 
 class Embed(msgspec.Struct, frozen=True, tag="embed"):
@@ -114,10 +155,15 @@ class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What a request took, in tokens."""
+    """What a request took, in tokens.
+
+    Attributes:
+        cached_tokens: of the prompt's, those that were not computed for it but found.
+    """
 
     prompt_tokens: int
     completion_tokens: int
+    cached_tokens: int = 0
 
 
 class Emitted(msgspec.Struct, frozen=True, tag="emitted"):
@@ -151,7 +197,8 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
             `wrong_endpoint`, `unsupported_dimensions`, `content_filtered`, `overloaded`,
             `draining`, `instance_lost`, `endpoint_failed` (no endpoint elsewhere could begin),
             `endpoint_lost` (one broke off in the middle), `secret_missing` (no endpoint
-            elsewhere has its key), `loop_detected` (they lead back here), `engine_error`.
+            elsewhere has its key), `loop_detected` (they lead back here), `deadline_exceeded`,
+            `engine_error`.
         message: what was given, what was expected, what to do.
         retryable: another instance, or a later try, may do better.
     """
