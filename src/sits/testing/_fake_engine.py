@@ -18,6 +18,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from sits.runtime.engine import (
     EmbeddingInfo,
@@ -28,6 +29,7 @@ from sits.runtime.engine import (
     ModelLoadError,
     Pooling,
     PoolShape,
+    Sampled,
     SequenceTable,
     check_inputs,
 )
@@ -150,6 +152,23 @@ class FakeModel:
         """See `Model.close`. There is nothing to give back."""
 
 
+class FakeSampler:
+    """See `sits.runtime.engine.Sampler`. The answer is the same for every sampling."""
+
+    def __init__(self, top_logprobs: int | None) -> None:
+        self._top = top_logprobs
+
+    def sample(self, tokens: Sequence[int]) -> Sampled:
+        """Draw what comes after `tokens`, of which the fake is always sure."""
+        token = _next_token(tokens)
+        if self._top is None:
+            return Sampled(token)
+        return Sampled(token, 0.0, ((token, 0.0),) if self._top else ())
+
+    def close(self) -> None:
+        """See `Sampler.close`."""
+
+
 class FakeEngine:
     """See `sits.runtime.engine.Engine`."""
 
@@ -159,12 +178,52 @@ class FakeEngine:
         self._table = SequenceTable(shape, model.info.vocabulary_tokens)
         self._tokens: dict[int, list[int]] = {}
 
-    def open(self, sequence: int, sampling: Sampling) -> None:
-        """See `Engine.open`. The answer is the same for every sampling."""
+    @property
+    def free_cells(self) -> int:
+        """See `Engine.free_cells`."""
+        return self._table.free_cells
+
+    def open(self, sequence: int) -> None:
+        """See `Engine.open`."""
         self._table.open(sequence)
         self._tokens[sequence] = []
 
-    def step(self, feeds: Sequence[Feed]) -> list[int]:
+    def copy(self, source: int, target: int, tokens: int) -> None:
+        """See `Engine.copy`."""
+        self._table.copy(source, target, tokens)
+        self._tokens[target] = self._tokens[source][:tokens]
+
+    def export(self, sequence: int) -> bytes:
+        """See `Engine.export`: its tokens, as JSON."""
+        if not self._table.length(sequence, "export"):
+            raise EngineError(f"export: sequence {sequence} has no tokens")
+        return json.dumps(self._tokens[sequence]).encode()
+
+    def restore(self, sequence: int, tokens: int, state: bytes) -> None:
+        """See `Engine.restore`."""
+        self._table.check_empty(sequence, "restore")
+        self._table.check_room(sequence, tokens, "restore")
+        try:
+            held = json.loads(state)
+        except ValueError as error:
+            raise EngineError(f"restore: this is no state of a fake: {error}") from error
+        if not isinstance(held, list) or len(held) != tokens:
+            raise EngineError(f"restore: this state is not of {tokens} tokens")
+        self._table.grow(sequence, tokens)
+        self._tokens[sequence] = held
+
+    def make_sampler(self, sampling: Sampling, history: Sequence[int] = ()) -> FakeSampler:
+        """See `Engine.make_sampler`."""
+        self._table.check_tokens(history, "make_sampler")
+        self._table.check_tokens([token for token, _ in sampling.logit_bias], "logit_bias")
+        if sampling.json_schema is not None:
+            try:
+                json.loads(sampling.json_schema)
+            except ValueError as error:
+                raise EngineError(f"the JSON Schema makes no grammar ({error})") from error
+        return FakeSampler(sampling.top_logprobs)
+
+    def step(self, feeds: Sequence[Feed], threads: int = 1) -> list[Sampled]:
         """See `Engine.step`."""
         self._table.check(feeds)
         if self._behaviour.step_s:
@@ -174,7 +233,11 @@ class FakeEngine:
         self._table.advance(feeds)
         for feed in feeds:
             self._tokens[feed.sequence] += feed.tokens
-        return [_next_token(self._tokens[feed.sequence]) for feed in feeds if feed.sample]
+        return [
+            cast(FakeSampler, feed.sampler).sample(self._tokens[feed.sequence])
+            for feed in feeds
+            if feed.sampler is not None
+        ]
 
     def close(self, sequence: int) -> None:
         """See `Engine.close`."""
@@ -187,7 +250,7 @@ class FakeEngine:
             self.close(sequence)
 
 
-def _next_token(tokens: list[int]) -> int:
+def _next_token(tokens: Sequence[int]) -> int:
     """Return what comes after `tokens`: the next byte of the last message, then the end."""
     if _ASSISTANT not in tokens:
         return _END

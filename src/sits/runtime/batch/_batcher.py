@@ -87,9 +87,13 @@ class Batcher:
             raise RequestRefused(error.code, str(error)) from error
         if not prompt:
             raise RequestRefused("invalid_prompt", "the prompt is empty; give at least one token")
+        try:
+            sampler = self._engine.make_sampler(request.sampling, request.accepted)
+        except EngineError as error:
+            raise RequestRefused("invalid_request", str(error)) from error
         room = longest - len(prompt)
         limit = room if request.max_tokens is None else min(room, request.max_tokens)
-        self._queue.append(RunningRequest(request, prompt, limit, self._now_us()))
+        self._queue.append(RunningRequest(request, prompt, limit, self._now_us(), sampler))
 
     def cancel(self, request_id: str) -> None:
         """Forget a request; its sequence is free at once. An unknown id is no error."""
@@ -97,7 +101,9 @@ class Batcher:
         if running is not None:
             self._end(running)
             return
-        self._queue = deque(r for r in self._queue if r.request.request_id != request_id)
+        for queued in [r for r in self._queue if r.request.request_id == request_id]:
+            self._queue.remove(queued)
+            queued.sampler.close()
 
     def step(self) -> list[FromWorker]:
         """Run one engine step and return what it brought.
@@ -116,15 +122,15 @@ class Batcher:
         events: list[FromWorker] = []
         for feed, request in zip(feeds, requests, strict=True):
             request.fed_tokens += len(feed.tokens)
-            if feed.sample:
-                events += self._accept(request, next(sampled), now_us)
+            if feed.sampler is not None:
+                events += self._accept(request, next(sampled).token, now_us)
         return events
 
     def _admit(self) -> None:
         while self._queue and self._free:
             request = self._queue.popleft()
             request.sequence = self._free.pop()
-            self._engine.open(request.sequence, request.request.sampling)
+            self._engine.open(request.sequence)
             self._running[request.request.request_id] = request
 
     def _plan(self) -> tuple[list[Feed], list[RunningRequest]]:
@@ -181,4 +187,5 @@ class Batcher:
     def _end(self, request: RunningRequest) -> None:
         del self._running[request.request.request_id]
         self._engine.close(request.sequence)
+        request.sampler.close()
         self._free.append(request.sequence)

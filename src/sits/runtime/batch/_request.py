@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 
 from sits.runtime.batch._text import AnswerText
-from sits.runtime.engine import Feed
+from sits.runtime.engine import Feed, Sampler
 from sits.wire import Generate, Piece, Stage, Usage
 
 
-@dataclass
+@dataclass(eq=False)
 class RunningRequest:
     """A request that waits for, or has, a sequence of the pool.
 
@@ -24,6 +24,7 @@ class RunningRequest:
     prompt: list[int]
     limit_tokens: int
     marked_us: int
+    sampler: Sampler
     sequence: int = -1
     fed_tokens: int = 0
     next_token: int | None = None
@@ -48,10 +49,10 @@ class RunningRequest:
         if self.prefilling:
             tokens = self.prompt[self.fed_tokens : self.fed_tokens + room]
             last = self.fed_tokens + len(tokens) == len(self.prompt)
-            return Feed(self.sequence, self.fed_tokens, tokens, last)
+            return Feed(self.sequence, self.fed_tokens, tokens, self.sampler if last else None)
         if self.next_token is None:
             raise AssertionError("a request that decodes has a sampled token")
-        return Feed(self.sequence, self.fed_tokens, (self.next_token,), True)
+        return Feed(self.sequence, self.fed_tokens, (self.next_token,), self.sampler)
 
     def make_piece(self, text: str, tokens: tuple[int, ...], now_us: int) -> Piece:
         """Return the next piece. Mutates the request's counters and its mark."""

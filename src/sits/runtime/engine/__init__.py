@@ -1,7 +1,8 @@
 """One small interface to a model, and the engines behind it.
 
 `Model` is what is loaded once for each model file: tokenizer, templates, weights. `Engine` is
-one KV pool on it: sequences are opened, fed in batches, sampled, closed. `EmbeddingEngine` is
+one KV pool on it: sequences are opened, fed in batches, sampled, shared, taken out as bytes and
+put back, closed. `EmbeddingEngine` is
 for models that make vectors (`ModelInfo.kind` says which): batches of inputs in, one vector each
 out, nothing kept. A fork of a process that holds both is a running instance. Every call is
 validated here before it reaches native code, where a failed assertion would end the process.
@@ -10,22 +11,22 @@ validated here before it reaches native code, where a failed assertion would end
 fake of `sits.testing` and engines of other packages need no change here.
 """
 
+from sits.runtime.engine._errors import EngineError, ModelLoadError
 from sits.runtime.engine._inputs import check_inputs
 from sits.runtime.engine._interface import (
     EmbeddingEngine,
     EmbeddingInfo,
-    EmbeddingShape,
     Engine,
-    EngineError,
     Feed,
     Model,
     ModelInfo,
-    ModelLoadError,
     Pooling,
-    PoolShape,
+    Sampled,
+    Sampler,
 )
 from sits.runtime.engine._load import LLAMACPP, load_model
 from sits.runtime.engine._pool import SequenceTable
+from sits.runtime.engine._shapes import EmbeddingShape, PoolShape
 
 __all__ = [
     "LLAMACPP",
@@ -40,6 +41,8 @@ __all__ = [
     "ModelLoadError",
     "PoolShape",
     "Pooling",
+    "Sampled",
+    "Sampler",
     "SequenceTable",
     "check_inputs",
     "load_model",

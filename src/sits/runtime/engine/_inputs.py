@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from sits.runtime.engine._interface import EmbeddingShape, EngineError
+from sits.runtime.engine._errors import EngineError
+from sits.runtime.engine._shapes import EmbeddingShape
 
 
 def check_inputs(

@@ -1,32 +1,12 @@
-"""What the rest of the runtime knows of an engine.
-
-Error tree::
-
-    SitsError
-      +-- EngineError        a call that the engine must not be given, or one that it failed
-            +-- ModelLoadError   a file that this engine cannot run
-"""
+"""What the rest of the runtime knows of an engine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from sits._errors import SitsError
+from sits.runtime.engine._shapes import EmbeddingShape, PoolShape
 from sits.wire import Sampling, UnitKind
-
-
-class EngineError(SitsError):
-    """An engine was called wrongly, or failed; the message says which."""
-
-    code = "engine_error"
-
-
-class ModelLoadError(EngineError):
-    """The model file cannot be run by this engine."""
-
-    code = "model_load_failed"
-    http_status = 422
 
 
 class Pooling(StrEnum):
@@ -65,6 +45,8 @@ class ModelInfo:
         control_texts: texts that tokenize to control tokens when these are parsed; in a
             user's own words they must stay plain text.
         embedding: what an embedding model has beside this; None: the model generates text.
+        shares_prefixes: whether one sequence may begin with another's first tokens; not so where
+            the state is of the whole (recurrent models), or forgets (sliding windows).
     """
 
     trained_context_tokens: int
@@ -76,6 +58,7 @@ class ModelInfo:
     longest_token_bytes: int
     control_texts: tuple[str, ...]
     embedding: EmbeddingInfo | None = None
+    shares_prefixes: bool = True
 
     @property
     def kind(self) -> UnitKind:
@@ -83,67 +66,15 @@ class ModelInfo:
         return UnitKind.CHAT if self.embedding is None else UnitKind.EMBEDDING
 
 
-@dataclass(frozen=True)
-class PoolShape:
-    """The KV pool that an engine takes once, at its start.
+class Sampler(Protocol):
+    """How one request's tokens are drawn: its random numbers, counts and grammar so far.
 
-    Attributes:
-        sequences: how many sequences may be open at once.
-        sequence_tokens: the longest sequence, prompt and answer together; the pool has room
-            for all sequences at that length.
-        batch_tokens: the most tokens that one step takes. A prompt goes in by pieces of this
-            size, so it is also how long a cancel may wait.
+    Not bound to a sequence: a request that is parked and brought back keeps it.
     """
 
-    sequences: int = 4
-    sequence_tokens: int = 2048
-    batch_tokens: int = 64
-
-    def __post_init__(self) -> None:
-        for name, low, high in (
-            ("sequences", 1, 256),
-            ("sequence_tokens", 8, 1 << 20),
-            ("batch_tokens", 1, 8192),
-        ):
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise EngineError(
-                    f"pool shape: {name} is {value}; give a number from {low} to {high}"
-                )
-        if self.batch_tokens < self.sequences:
-            raise EngineError(
-                f"pool shape: batch_tokens is {self.batch_tokens} for {self.sequences} sequences; "
-                "give at least one token for each sequence"
-            )
-
-
-@dataclass(frozen=True)
-class EmbeddingShape:
-    """What an embedding engine takes at once.
-
-    An input's tokens all look at each other, so an input goes into one step whole.
-
-    Attributes:
-        inputs: the most inputs in one step.
-        input_tokens: the longest input, with the tokens that the model adds to it.
-        batch_tokens: the most tokens in one step; at least one longest input.
-    """
-
-    inputs: int = 64
-    input_tokens: int = 512
-    batch_tokens: int = 512
-
-    def __post_init__(self) -> None:
-        for name, low, high in (
-            ("inputs", 1, 256),
-            ("input_tokens", 1, 1 << 17),
-            ("batch_tokens", self.input_tokens, 1 << 17),
-        ):
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise EngineError(
-                    f"embedding shape: {name} is {value}; give a number from {low} to {high}"
-                )
+    def close(self) -> None:
+        """Give its memory back. Idempotent."""
+        ...
 
 
 class Feed(NamedTuple):
@@ -153,13 +84,28 @@ class Feed(NamedTuple):
         sequence: an open sequence.
         start: position of the first token: how many tokens the sequence has already.
         tokens: (n,) token ids, n >= 1.
-        sample: whether the token after the last one is wanted.
+        sampler: draws the token after the last one; None: that is not wanted.
     """
 
     sequence: int
     start: int
     tokens: Sequence[int]
-    sample: bool
+    sampler: Sampler | None = None
+
+
+class Sampled(NamedTuple):
+    """A token that was drawn.
+
+    Attributes:
+        token: its id.
+        logprob: the natural logarithm of its probability, before temperature and cuts; None
+            where its request did not ask.
+        top: (token, logprob) of the most probable ones at its place, best first.
+    """
+
+    token: int
+    logprob: float | None = None
+    top: tuple[tuple[int, float], ...] = ()
 
 
 class Model(Protocol):
@@ -213,25 +159,78 @@ class Model(Protocol):
 
 
 class Engine(Protocol):
-    """One KV pool. Not for two threads at once."""
+    """One KV pool: sequences, and the cells that hold their tokens. Not for two threads at once.
+
+    Tokens that a sequence has from another (`copy`) are in the same cells: they are held once,
+    until the last of the sequences that have them gives them back.
+    """
 
     @property
     def shape(self) -> PoolShape: ...
 
-    def open(self, sequence: int, sampling: Sampling) -> None:
-        """Start a sequence, empty, that samples so.
+    @property
+    def free_cells(self) -> int:
+        """How many more tokens the pool has room for."""
+        ...
+
+    def open(self, sequence: int) -> None:
+        """Start a sequence, empty.
 
         Raises:
             EngineError: it is open already, or not of the pool.
         """
         ...
 
-    def step(self, feeds: Sequence[Feed]) -> list[int]:
+    def copy(self, source: int, target: int, tokens: int) -> None:
+        """Give an empty sequence the first tokens of another, in the same cells.
+
+        What is computed from them is bit-identical to what the source would give.
+
+        Raises:
+            EngineError: one is not open, the target is not empty, the source is not so long,
+                or the model shares nothing (`ModelInfo.shares_prefixes`).
+        """
+        ...
+
+    def export(self, sequence: int) -> bytes:
+        """Return a sequence's computed state, for `restore` in an engine of the same model.
+
+        Raises:
+            EngineError: it is not open or empty.
+        """
+        ...
+
+    def restore(self, sequence: int, tokens: int, state: bytes) -> None:
+        """Give an empty sequence the state of one of so many tokens.
+
+        Raises:
+            EngineError: it is not open or not empty, the pool has no room, or the engine does
+                not take this state (then the sequence is empty still).
+        """
+        ...
+
+    def make_sampler(self, sampling: Sampling, history: Sequence[int] = ()) -> Sampler:
+        """Return what draws so.
+
+        Args:
+            sampling: how.
+            history: the answer's tokens so far, when it goes on from another sampler's.
+
+        Raises:
+            EngineError: its schema makes no grammar, or a token is not in the vocabulary.
+        """
+        ...
+
+    def step(self, feeds: Sequence[Feed], threads: int = 1) -> list[Sampled]:
         """Run one batch. The step's feeds become part of their sequences.
 
+        Args:
+            feeds: of different sequences; together at most `batch_tokens` tokens.
+            threads: how many compute; the result is the same for any number.
+
         Returns:
-            One sampled token for each feed with `sample`, in the order of the feeds. The
-            sampled token is not part of its sequence until it is fed.
+            What was drawn for each feed with a sampler, in the order of the feeds. It is not
+            part of its sequence until it is fed.
 
         Raises:
             EngineError: a feed is not valid (then nothing was done), or the engine failed

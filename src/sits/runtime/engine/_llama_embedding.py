@@ -16,15 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from sits.runtime.engine._errors import EngineError, ModelLoadError
 from sits.runtime.engine._inputs import check_inputs
-from sits.runtime.engine._interface import (
-    EmbeddingInfo,
-    EmbeddingShape,
-    EngineError,
-    ModelInfo,
-    ModelLoadError,
-    Pooling,
-)
+from sits.runtime.engine._interface import EmbeddingInfo, ModelInfo, Pooling
 from sits.runtime.engine._llama_native import (
     THREADS,
     forget_log,
@@ -32,6 +26,7 @@ from sits.runtime.engine._llama_native import (
     native,
     read_metadata,
 )
+from sits.runtime.engine._shapes import EmbeddingShape
 
 # The numbers of `enum llama_pooling_type`, as files have them.
 _NONE, _RANK = "0", "4"

@@ -7,7 +7,7 @@ import ctypes
 from collections import deque
 from typing import Any
 
-from sits.runtime.engine._interface import EngineError
+from sits.runtime.engine._errors import EngineError
 
 try:
     import llama_cpp.llama_cpp as native

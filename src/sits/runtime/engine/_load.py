@@ -4,7 +4,8 @@ import importlib
 from collections.abc import Callable
 from typing import cast
 
-from sits.runtime.engine._interface import EngineError, Model
+from sits.runtime.engine._errors import EngineError
+from sits.runtime.engine._interface import Model
 
 LLAMACPP = "sits.runtime.engine.llamacpp:load"
 

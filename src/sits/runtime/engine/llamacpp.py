@@ -1,41 +1,18 @@
-"""The llama.cpp engine, on llama-cpp-python's low-level API.
+"""The llama.cpp models: a file with its weights mapped, its tokenizer, and what it says of itself.
 
-Invariants that the rest of the runtime leans on:
-
-* One compute thread. A worker is a fork, and a fork is safe only from a process with one
-  thread; and single-threaded workers share the cores fairly.
-* A unified KV pool with flash attention: a sequence's cells are taken from one buffer.
-* Every call is validated first (`SequenceTable`): an assertion that fails in the native code
-  would kill the worker and every request in it.
-
-Source: llama.cpp's own `llama.h` and its batched example; this differs in that all sequences
-share one sampler policy of (min-p, top-p, temperature, seeded draw), greedy at temperature 0.
+`LlamaEngine` and `LlamaEmbeddingEngine` run on it, by llama-cpp-python's low-level API.
 """
 
 import ctypes
 import os
-from collections.abc import Sequence
 from typing import Any
 
-from sits.runtime.engine._interface import (
-    EmbeddingInfo,
-    EmbeddingShape,
-    EngineError,
-    Feed,
-    ModelInfo,
-    ModelLoadError,
-    PoolShape,
-)
+from sits.runtime.engine._errors import EngineError, ModelLoadError
+from sits.runtime.engine._interface import EmbeddingInfo, ModelInfo
 from sits.runtime.engine._llama_embedding import LlamaEmbeddingEngine, read_embedding_info
-from sits.runtime.engine._llama_native import (
-    THREADS,
-    forget_log,
-    last_words,
-    native,
-    start_library,
-)
-from sits.runtime.engine._pool import SequenceTable
-from sits.wire import Sampling
+from sits.runtime.engine._llama_engine import LlamaEngine
+from sits.runtime.engine._llama_native import forget_log, last_words, native, start_library
+from sits.runtime.engine._shapes import EmbeddingShape, PoolShape
 
 
 def load(path: str) -> "LlamaModel":
@@ -88,6 +65,11 @@ class LlamaModel:
             longest_token_bytes=max(map(len, texts)),
             control_texts=tuple(filter(None, map(self._token_text, controls))),
             embedding=embedding,
+            shares_prefixes=not (
+                native.llama_model_is_recurrent(self._model)
+                or native.llama_model_is_hybrid(self._model)
+                or native.llama_model_n_swa(self._model)
+            ),
         )
 
     def _token_text(self, token: int) -> str:
@@ -129,7 +111,7 @@ class LlamaModel:
         """See `Model.make_engine`."""
         if self.info.embedding is not None:
             raise EngineError("this model makes vectors and no text; make an embedding engine")
-        return LlamaEngine(self._model, self.info, shape)
+        return LlamaEngine(self._model, self._vocab, self.info, shape)
 
     def make_embedding_engine(self, shape: EmbeddingShape) -> LlamaEmbeddingEngine:
         """See `Model.make_embedding_engine`."""
@@ -142,105 +124,3 @@ class LlamaModel:
         if self._model:
             native.llama_model_free(self._model)
             self._model = None
-
-
-class LlamaEngine:
-    """A llama.cpp context whose KV cells are shared by `shape.sequences` sequences."""
-
-    def __init__(self, model: Any, info: ModelInfo, shape: PoolShape) -> None:
-        self.shape = shape
-        self._table = SequenceTable(shape, info.vocabulary_tokens)
-        self._samplers: dict[int, Any] = {}
-        forget_log()
-        self._context: Any = native.llama_init_from_model(model, _context_params(shape))
-        if not self._context:
-            raise EngineError(
-                f"llama.cpp gave no context of {shape.sequences} x {shape.sequence_tokens} tokens "
-                f"({last_words()}); ask for a smaller pool"
-            )
-        self._memory = native.llama_get_memory(self._context)
-        self._batch = native.llama_batch_init(shape.batch_tokens, 0, 1)
-
-    def open(self, sequence: int, sampling: Sampling) -> None:
-        """See `Engine.open`."""
-        self._table.open(sequence)
-        self._samplers[sequence] = _make_sampler(sampling)
-
-    def step(self, feeds: Sequence[Feed]) -> list[int]:
-        """See `Engine.step`."""
-        self._table.check(feeds)
-        outputs = self._fill_batch(feeds)
-        forget_log()
-        status = native.llama_decode(self._context, self._batch)
-        if status != 0:
-            raise EngineError(f"llama_decode returned {status} ({last_words()})")
-        self._table.advance(feeds)
-        return [
-            native.llama_sampler_sample(self._samplers[sequence], self._context, row)
-            for sequence, row in outputs
-        ]
-
-    def _fill_batch(self, feeds: Sequence[Feed]) -> list[tuple[int, int]]:
-        """Fill the native batch; return (sequence, row) of each output that is wanted."""
-        batch = self._batch
-        outputs: list[tuple[int, int]] = []
-        row = 0
-        for feed in feeds:
-            for offset, token in enumerate(feed.tokens):
-                batch.token[row] = token
-                batch.pos[row] = feed.start + offset
-                batch.n_seq_id[row] = 1
-                batch.seq_id[row][0] = feed.sequence
-                batch.logits[row] = 0
-                row += 1
-            if feed.sample:
-                batch.logits[row - 1] = 1
-                outputs.append((feed.sequence, row - 1))
-        batch.n_tokens = row
-        return outputs
-
-    def close(self, sequence: int) -> None:
-        """See `Engine.close`."""
-        if self._table.close(sequence):
-            native.llama_memory_seq_rm(self._memory, sequence, -1, -1)
-            native.llama_sampler_free(self._samplers.pop(sequence))
-
-    def shutdown(self) -> None:
-        """See `Engine.shutdown`."""
-        for sequence in list(self._samplers):
-            self.close(sequence)
-        if self._context:
-            native.llama_batch_free(self._batch)
-            native.llama_free(self._context)
-            self._context = None
-
-
-def _context_params(shape: PoolShape) -> Any:
-    params = native.llama_context_default_params()
-    params.n_ctx = shape.sequences * shape.sequence_tokens
-    params.n_batch = shape.batch_tokens
-    params.n_ubatch = shape.batch_tokens
-    params.n_seq_max = shape.sequences
-    params.n_threads = THREADS
-    params.n_threads_batch = THREADS
-    params.flash_attn_type = native.LLAMA_FLASH_ATTN_TYPE_ENABLED
-    params.kv_unified = True
-    params.no_perf = True
-    return params
-
-
-def _make_sampler(sampling: Sampling) -> Any:
-    chain = native.llama_sampler_chain_init(native.llama_sampler_chain_default_params())
-    if sampling.temperature <= 0:
-        native.llama_sampler_chain_add(chain, native.llama_sampler_init_greedy())
-        return chain
-    seed = sampling.seed if sampling.seed is not None else int.from_bytes(os.urandom(4), "big")
-    # min-p first: it needs no sorted vocabulary, and leaves top-p few tokens to sort.
-    for link in (
-        native.llama_sampler_init_min_p(sampling.min_p, 1),
-        native.llama_sampler_init_top_p(sampling.top_p, 1),
-        native.llama_sampler_init_temp(sampling.temperature),
-        native.llama_sampler_init_dist(seed & 0xFFFFFFFF),
-    ):
-        native.llama_sampler_chain_add(chain, link)
-    return chain

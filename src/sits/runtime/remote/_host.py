@@ -107,7 +107,7 @@ class RemoteHost:
             self._open_template(order.tenant)
         elif isinstance(order, StartInstance):
             self._start(order)
-        else:
+        elif isinstance(order, StopInstance):
             self._stop(order)
 
     def _open_template(self, tenant: str) -> None:
