@@ -1,4 +1,7 @@
-"""Any order of arrivals, cancels and steps: no request is lost, repeated or mixed."""
+"""Any order of arrivals, cancels, steps and deadlines, in a pool that is too small for all.
+
+No request is lost, repeated or mixed; no cell is leaked; what is shared is never changed.
+"""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -11,13 +14,20 @@ from hypothesis.stateful import (
     rule,
 )
 
-from sits.runtime.batch import Batcher, RequestRefused
+from sits.runtime.batch import Batcher, BatchRules, RequestRefused
 from sits.runtime.engine import PoolShape
+from sits.runtime.kv import KvPool, Shelf
 from sits.testing import FakeModel
-from sits.wire import ChatPrompt, Emitted, Finished, FromWorker, Generate, Message
+from sits.wire import ChatPrompt, Emitted, Failed, Finished, FromWorker, Generate, Message
 
-SHAPE = PoolShape(sequences=3, sequence_tokens=80, batch_tokens=8)
-WORDS = st.text(st.sampled_from("abé😀"), min_size=1, max_size=8)
+SHAPE = PoolShape(sequences=3, sequence_tokens=80, batch_tokens=8, kept=2, cells=100)
+# Long ones begin alike, so that they share, and end unlike.
+WORDS = st.builds(
+    lambda head, tail: "common beginning"[:head] + tail,
+    st.integers(0, 16),
+    st.text(st.sampled_from("abé😀"), min_size=1, max_size=8),
+)
+UNITS = st.sampled_from(["one", "two"])
 
 
 class BatcherMachine(RuleBasedStateMachine):
@@ -29,22 +39,39 @@ class BatcherMachine(RuleBasedStateMachine):
         super().__init__()
         model = FakeModel()
         self.engine = model.make_engine(SHAPE)
-        self.batcher = Batcher(model, self.engine, lambda: 0, queue_limit=4)
+        self.now_us = 0
+        shelf = Shelf(2000)
+        self.pool = KvPool(self.engine, True, lambda: self.now_us, shelf)
+        self.batcher = Batcher(
+            model, self.engine, lambda: self.now_us, pool=self.pool, rules=BatchRules(queue_limit=4)
+        )
         self.expected: dict[str, str] = {}
         self.seen: dict[str, str] = {}
         self.next_seq: dict[str, int] = {}
         self.count = 0
 
-    @rule(target=requests, words=WORDS)
-    def arrive(self, words: str) -> str:
+    @rule(target=requests, words=WORDS, unit=UNITS, limited=st.booleans(), done=st.integers(0, 3))
+    def arrive(self, words: str, unit: str, limited: bool, done: int) -> str:
         name = f"r{self.count}"
         self.count += 1
         try:
-            self.batcher.submit(Generate(name, ChatPrompt((Message("user", words),))))
+            data = words.encode()
+            done = min(done, len(data))
+            self.batcher.submit(
+                Generate(
+                    name,
+                    ChatPrompt((Message("user", words),)),
+                    timeout_ms=20 if limited else None,
+                    accepted=tuple(data[:done]),
+                    next_seq=done,
+                ),
+                unit,
+            )
         except RequestRefused:
             assert len(self.expected) == SHAPE.sequences + 4
         else:
-            self.expected[name], self.seen[name], self.next_seq[name] = words, "", 0
+            shown = data[:done].decode("utf-8", "ignore")
+            self.expected[name], self.seen[name], self.next_seq[name] = words, shown, done
         return name
 
     @rule(name=consumes(requests))
@@ -56,6 +83,7 @@ class BatcherMachine(RuleBasedStateMachine):
     @rule(count=st.integers(1, 9))
     def steps(self, count: int) -> None:
         for _ in range(count):
+            self.now_us += 1000
             for event in self.batcher.step():
                 self.take(event)
 
@@ -65,6 +93,9 @@ class BatcherMachine(RuleBasedStateMachine):
             assert event.piece.seq == self.next_seq[event.request_id]
             self.next_seq[event.request_id] += 1
             self.seen[event.request_id] += event.piece.text
+        elif isinstance(event, Failed):
+            assert event.code == "deadline_exceeded"
+            assert self.expected.pop(event.request_id).startswith(self.seen[event.request_id])
         else:
             assert isinstance(event, Finished)
             words = self.expected.pop(event.request_id)
@@ -75,6 +106,12 @@ class BatcherMachine(RuleBasedStateMachine):
     def what_is_there_is_what_was_asked(self) -> None:
         assert self.batcher.request_ids == set(self.expected)
 
+    @invariant()
+    def the_pool_keeps_its_bounds(self) -> None:
+        assert 0 <= self.engine.free_cells <= SHAPE.room
+        assert self.pool.running <= SHAPE.sequences
+        assert len(self.pool.kept) <= SHAPE.kept
+
     def teardown(self) -> None:
         steps = 0
         while self.batcher.busy:
@@ -83,8 +120,9 @@ class BatcherMachine(RuleBasedStateMachine):
             steps += 1
             assert steps < 1000
         assert not self.expected
-        for sequence in range(SHAPE.sequences):
-            self.engine.close(sequence)
+        assert self.pool.running == 0
+        self.pool.shutdown()
+        assert self.engine.free_cells == SHAPE.room
 
 
 BatcherMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30)

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Final
 
 import jinja2
+from jinja2 import nodes
 
 from sits.sandbox._environments import make_chat_environment, make_prompt_environment
 from sits.sandbox._errors import SandboxError
@@ -101,6 +102,22 @@ def check_prompt(template: str, *, limits: Limits = _DEFAULT_LIMITS) -> None:
     """
     with _walls(_PROMPT, template, limits):
         _compile(False, template)
+
+
+def template_head(template: str, *, limits: Limits = _DEFAULT_LIMITS) -> str:
+    """Return the text with which everything begins that a unit's prompt template renders to.
+
+    Raises:
+        SandboxError: it is too long, or no Jinja2.
+    """
+    with _walls(_PROMPT, template, limits):
+        head = ""
+        for node in _environment(False).parse(template).body:
+            for part in node.nodes if isinstance(node, nodes.Output) else (node,):
+                if not isinstance(part, nodes.TemplateData):
+                    return head
+                head += part.data
+        return head
 
 
 def _run(what: str, template: str, variables: Mapping[str, Any], limits: Limits) -> str:

@@ -105,6 +105,7 @@ class FakeModel:
                 if self.behaviour.embedding
                 else None
             ),
+            engine="fake",
         )
 
     def tokenize(self, text: str, *, parse_special: bool, add_special: bool = False) -> list[int]:

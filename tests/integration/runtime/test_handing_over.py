@@ -23,7 +23,8 @@ def test_megabytes_of_vectors_are_taken_within_the_step_that_made_them() -> None
     with tempfile.TemporaryDirectory(prefix="sits-") as directory:
         path = f"{directory}/w.sock"
         reactor = Reactor()
-        server = WorkerServer(reactor, batcher, path)
+        server = WorkerServer(reactor, batcher)
+        server.open("i", "unit", path)
 
         def gateway() -> None:
             link = Link(path, FromWorker)

@@ -1,10 +1,13 @@
 """What the batcher makes of requests, step by step, on the fake engine."""
 
+from collections.abc import Sequence
+
+import msgspec
 import pytest
 
-from sits.runtime.batch import Batcher, RequestRefused
-from sits.runtime.engine import PoolShape
-from sits.testing import FakeBehaviour, FakeModel
+from sits.runtime.batch import Batcher, BatchRules, RequestRefused
+from sits.runtime.engine import Feed, PoolShape, Sampled
+from sits.testing import FakeBehaviour, FakeEngine, FakeModel
 from sits.wire import (
     ChatPrompt,
     Emitted,
@@ -15,8 +18,10 @@ from sits.wire import (
     Generate,
     Message,
     Piece,
+    Sampling,
     Stage,
     TemplatePrompt,
+    TokenLogprob,
     Usage,
 )
 
@@ -24,20 +29,33 @@ SHAPE = PoolShape(sequences=2, sequence_tokens=64, batch_tokens=16)
 MARKS = 3  # the fake's template puts a turn's two marks and the answer's one around the words
 
 
-class Clock:
-    """Moves 1 ms at each look."""
+class TimedEngine(FakeEngine):
+    """Takes 1 ms for each step, by a clock of its own, and notes what it was fed."""
 
-    def __init__(self) -> None:
+    def __init__(self, model: FakeModel, shape: PoolShape) -> None:
+        super().__init__(model, shape)
         self.now_us = 0
+        self.steps: list[list[int]] = []
 
-    def __call__(self) -> int:
+    def step(self, feeds: Sequence[Feed], threads: int = 1) -> list[Sampled]:
         self.now_us += 1000
-        return self.now_us
+        self.steps.append([len(feed.tokens) for feed in feeds])
+        return super().step(feeds, threads)
+
+
+def make_timed(
+    shape: PoolShape = SHAPE, rules: BatchRules | None = None
+) -> tuple[Batcher, TimedEngine]:
+    model = FakeModel()
+    engine = TimedEngine(model, shape)
+    return Batcher(model, engine, lambda: engine.now_us, rules=rules or BatchRules()), engine
 
 
 def make_batcher(behaviour: FakeBehaviour | None = None, queue_limit: int = 2) -> Batcher:
     model = FakeModel(behaviour)
-    return Batcher(model, model.make_engine(SHAPE), Clock(), queue_limit=queue_limit)
+    engine = TimedEngine(model, SHAPE)
+    rules = BatchRules(queue_limit=queue_limit)
+    return Batcher(model, engine, lambda: engine.now_us, rules=rules)
 
 
 def ask(
@@ -221,3 +239,147 @@ def test_an_engine_that_fails_fails_its_requests_and_frees_their_places() -> Non
     assert not batcher.busy
     batcher.submit(ask("c", "c"))
     assert [type(e) for e in run(batcher)] == [Failed]
+
+
+# sharing, pieces, turns, deadlines, going on elsewhere
+
+
+def test_a_prompt_that_was_computed_once_is_found() -> None:
+    batcher, engine = make_timed(PoolShape(sequences=2, sequence_tokens=128, batch_tokens=64))
+    words = "the same long beginning, then "
+    batcher.submit(ask(words + "one"))
+    first = run(batcher)[-1]
+    assert isinstance(first, Finished)
+    assert first.usage.cached_tokens == 0
+    engine.steps.clear()
+    batcher.submit(ask(words + "two"))
+    second = run(batcher)
+    assert text_of(second) == words + "two"
+    assert isinstance(second[-1], Finished)
+    # The user's mark, the words, and nothing of what follows them; "two" and "one" differ at once.
+    assert second[-1].usage.cached_tokens == 1 + len(words)
+    assert engine.steps[0] == [len("two") + 2]
+
+
+def test_the_same_prompt_again_computes_one_token() -> None:
+    batcher, engine = make_timed()
+    batcher.submit(ask("a prompt to be said twice"))
+    run(batcher)
+    engine.steps.clear()
+    batcher.submit(ask("a prompt to be said twice"))
+    assert text_of(run(batcher)) == "a prompt to be said twice"
+    assert engine.steps[0] == [1]
+
+
+def test_a_running_answer_shares_its_prompt() -> None:
+    batcher, engine = make_timed()
+    batcher.submit(ask("shared while it runs", "a"))
+    for _ in range(4):
+        batcher.step()
+    used = SHAPE.room - engine.free_cells
+    batcher.submit(ask("shared while it runs", "b"))
+    events = batcher.step()
+    # One more token of the answer that runs, and the last one of the prompt.
+    assert SHAPE.room - engine.free_cells == used + 2
+    assert text_of(events + run(batcher), "b") == "shared while it runs"
+
+
+def test_a_long_prompt_goes_in_by_pieces_while_answers_run() -> None:
+    shape = PoolShape(sequences=2, sequence_tokens=512, batch_tokens=128)
+    batcher, engine = make_timed(shape, BatchRules(stall_us=1))
+    batcher.submit(ask("short and then on and on", "a"))
+    batcher.step()
+    batcher.submit(ask("x" * 100, "b"))
+    engine.steps.clear()
+    batcher.step()
+    assert engine.steps == [[1, 4]]
+    events = run(batcher)
+    assert text_of(events, "b") == "x" * 100
+
+
+def test_a_prompt_alone_goes_in_by_whole_batches() -> None:
+    shape = PoolShape(sequences=2, sequence_tokens=512, batch_tokens=64)
+    batcher, engine = make_timed(shape, BatchRules(stall_us=1))
+    batcher.submit(ask("x" * 100))
+    run(batcher)
+    assert engine.steps[:2] == [[64], [100 + MARKS - 64]]
+
+
+def test_units_take_turns_however_much_one_asks() -> None:
+    batcher, _engine = make_timed(PoolShape(sequences=1, sequence_tokens=64, batch_tokens=64))
+    for number in range(4):
+        batcher.submit(ask("greedy words", f"a{number}"), "greedy")
+    batcher.submit(ask("modest", "b"), "modest")
+    order = [event.request_id for event in run(batcher) if isinstance(event, Finished)]
+    assert order.index("b") == 1
+
+
+def test_a_deadline_ends_a_request_that_waits_and_one_that_runs() -> None:
+    batcher, engine = make_timed(PoolShape(sequences=1, sequence_tokens=64, batch_tokens=64))
+    limited = msgspec.structs.replace(ask("a longer answer", "run"), timeout_ms=5)
+    batcher.submit(limited)
+    batcher.submit(msgspec.structs.replace(ask("waits", "wait"), timeout_ms=3))
+    events = run(batcher)
+    failed = [event for event in events if isinstance(event, Failed)]
+    assert [(event.request_id, event.code) for event in failed] == [
+        ("wait", "deadline_exceeded"),
+        ("run", "deadline_exceeded"),
+    ]
+    assert text_of(events, "run") == "a lon"
+    assert engine.now_us == 5000
+    assert not batcher.request_ids
+
+
+@pytest.mark.parametrize("done", range(12))
+def test_an_answer_goes_on_behind_what_its_client_has(done: int) -> None:
+    words = "héllo wörld"
+    whole = make_batcher()
+    whole.submit(ask(words, stop="never"))
+    pieces = [event.piece for event in run(whole) if isinstance(event, Emitted)]
+    given, rest = pieces[:done], pieces[done:]
+    accepted = tuple(token for piece in given for token in piece.tokens)
+    other = make_batcher()
+    request = ask(words, stop="never")
+    other.submit(msgspec.structs.replace(request, accepted=accepted, next_seq=done))
+    events = run(other)
+    found = [event.piece for event in events if isinstance(event, Emitted)]
+    assert [(p.seq, p.text, p.tokens) for p in found] == [(p.seq, p.text, p.tokens) for p in rest]
+    assert isinstance(events[-1], Finished)
+    assert events[-1].usage.completion_tokens == len(words.encode())
+
+
+def test_an_answer_of_which_only_the_end_was_lost_just_ends() -> None:
+    batcher = make_batcher()
+    request = ask("abcdef", max_tokens=3)
+    batcher.submit(msgspec.structs.replace(request, accepted=tuple(b"abc"), next_seq=3))
+    assert run(batcher) == [Finished("r", FinishReason.LENGTH, Usage(6 + MARKS, 3))]
+
+
+def test_a_full_pool_parks_the_newest_answer_and_brings_it_back() -> None:
+    shape = PoolShape(sequences=3, sequence_tokens=64, batch_tokens=32, kept=0, cells=96)
+    batcher, engine = make_timed(shape)
+    words = {name: name * 28 for name in "abc"}
+    for name, said in words.items():
+        batcher.submit(ask(said, name))
+    events = run(batcher)
+    assert {name: text_of(events, name) for name in words} == words
+    assert [e.request_id for e in events if isinstance(e, Finished)] == ["a", "b", "c"]
+    assert engine.free_cells == shape.room
+
+
+def test_a_schema_that_makes_no_grammar_is_refused() -> None:
+    batcher = make_batcher()
+    with pytest.raises(RequestRefused, match="makes no grammar") as caught:
+        batcher.submit(Generate("r", ask("x").prompt, Sampling(json_schema="{")))
+    assert caught.value.reason == "invalid_request"
+    assert not batcher.busy
+
+
+def test_logprobs_are_told_with_each_token_where_asked() -> None:
+    batcher = make_batcher()
+    batcher.submit(Generate("r", ask("hi").prompt, Sampling(top_logprobs=1)))
+    pieces = [event.piece for event in run(batcher) if isinstance(event, Emitted)]
+    assert [piece.logprobs for piece in pieces] == [
+        (TokenLogprob(104, b"h", 0.0, ((b"h", 0.0),)),),
+        (TokenLogprob(105, b"i", 0.0, ((b"i", 0.0),)),),
+    ]

@@ -235,6 +235,7 @@ def test_the_surface_of_the_package() -> None:
         "check_prompt",
         "render_chat",
         "render_prompt",
+        "template_head",
     ]
 
 

@@ -84,11 +84,16 @@ class EmbeddingBatcher:
         return bool(self._requests)
 
     @property
+    def step_us(self) -> float:
+        """How long the longest step is likely to take."""
+        return float(_STEP_US)
+
+    @property
     def request_ids(self) -> frozenset[str]:
         """The ids of all requests here."""
         return frozenset(r.request.request_id for r in self._requests)
 
-    def submit(self, request: Generate | Embed) -> None:
+    def submit(self, request: Generate | Embed, unit: str = "") -> None:
         """Take a request in.
 
         Raises:

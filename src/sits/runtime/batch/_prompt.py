@@ -7,16 +7,20 @@ every other runtime does.
 """
 
 import contextlib
+import itertools
 import re
 import secrets
 from collections.abc import Iterable
 
 from sits._errors import SitsError
 from sits.runtime.engine import Model, ModelInfo
-from sits.sandbox import Limits, SandboxError, render_chat, render_prompt
-from sits.wire import ChatPrompt, Message, TemplatePrompt
+from sits.sandbox import Limits, SandboxError, render_chat, render_prompt, template_head
+from sits.wire import ChatPrompt, Message, TemplatePrompt, UnitPrompt
 
 _DEFAULT_LIMITS = Limits()
+
+# What may follow a constant beginning, as different to a tokenizer as can be.
+_CONTINUATIONS = ("A", " z", "\n1", "é", "  .")
 
 # Where a model has no chat template of its own.
 _PLAIN_TEMPLATE = (
@@ -94,6 +98,33 @@ def compile_template(model: Model) -> None:
     """
     with contextlib.suppress(SandboxError):
         prompt_tokens(model, ChatPrompt((Message("user", ""),)), context_tokens=1 << 20)
+
+
+def constant_prefix(
+    model: Model, prompt: UnitPrompt, context_tokens: int, limits: Limits = _DEFAULT_LIMITS
+) -> list[int]:
+    """Return the tokens with which all of a unit's prompts begin.
+
+    What a tokenizer makes of a word depends on what follows it; so several continuations are
+    tried, and what all of them have in common is taken.
+
+    Raises:
+        PromptTooLong: it fills the context.
+        SandboxError: the model's template fails.
+    """
+    head = template_head(prompt.template) if prompt.template else ""
+    shared: list[int] | None = None
+    for words in _CONTINUATIONS:
+        asked = Message("user", head + words)
+        messages = (Message("system", prompt.system), asked) if prompt.system else (asked,)
+        tokens = prompt_tokens(model, ChatPrompt(messages), context_tokens, limits)
+        shared = tokens if shared is None else _common(shared, tokens)
+    return shared or []
+
+
+def _common(one: list[int], two: list[int]) -> list[int]:
+    pairs = zip(one, two, strict=False)
+    return [first for first, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)]
 
 
 def prompt_messages(

@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 
 from sits.runtime.batch._text import AnswerText
 from sits.runtime.engine import Feed, Sampler
-from sits.wire import Generate, Piece, Stage, Usage
+from sits.runtime.kv import Entry
+from sits.wire import Generate, Piece, Stage, TokenLogprob, Usage
 
 
 @dataclass(eq=False)
@@ -12,56 +13,86 @@ class RunningRequest:
     """A request that waits for, or has, a sequence of the pool.
 
     Attributes:
-        prompt: all prompt tokens.
+        unit: whose request it is.
+        tokens: all that is known: the prompt, and the answer so far.
+        prompt_tokens: how many of them are the prompt's.
         limit_tokens: at most so many tokens are generated.
-        sequence: its sequence in the pool, once it has one.
-        fed_tokens: how many tokens its sequence has.
-        next_token: the sampled token that is not fed yet.
         marked_us: when its last piece was made, or when it was admitted.
+        deadline_us: when it ends, whole or not.
+        entry: its sequence in the pool, while it has one.
+        state: what its sequence held, while it is parked and that is not to be computed anew.
+        cached_tokens: how many of the prompt's were found and not computed; None before that
+            is known.
     """
 
     request: Generate
-    prompt: list[int]
+    unit: str
+    tokens: list[int]
     limit_tokens: int
     marked_us: int
     sampler: Sampler
-    sequence: int = -1
-    fed_tokens: int = 0
-    next_token: int | None = None
-    generated_tokens: int = 0
-    pieces: int = 0
+    deadline_us: int | None = None
+    entry: Entry | None = None
+    state: bytes | None = None
+    cached_tokens: int | None = None
+    prompt_tokens: int = field(init=False)
+    pieces: int = field(init=False)
     text: AnswerText = field(init=False)
 
     def __post_init__(self) -> None:
+        self.prompt_tokens = len(self.tokens)
+        self.pieces = self.request.next_seq
         self.text = AnswerText(self.request.stop)
 
     @property
-    def prefilling(self) -> bool:
-        """Whether a part of its prompt is not fed yet."""
-        return self.fed_tokens < len(self.prompt)
+    def name(self) -> str:
+        """The request's id."""
+        return self.request.request_id
+
+    @property
+    def generated_tokens(self) -> int:
+        """How many tokens the answer has."""
+        return len(self.tokens) - self.prompt_tokens
+
+    @property
+    def unfed(self) -> int:
+        """How many tokens are known and not fed yet."""
+        return len(self.tokens) - len(self.held.tokens)
+
+    @property
+    def decoding(self) -> bool:
+        """Whether its next feed is the token that was drawn last."""
+        return self.unfed == 1 and self.generated_tokens > 0
+
+    @property
+    def held(self) -> Entry:
+        """Its sequence; only of a request that has one."""
+        if self.entry is None:
+            raise AssertionError("a running request has a sequence")
+        return self.entry
 
     def next_feed(self, room: int) -> Feed:
-        """Return what it wants fed next: a piece of its prompt, or its newest token.
+        """Return what it wants fed next: a piece of what is known, at most `room` tokens."""
+        start = len(self.held.tokens)
+        tokens = self.tokens[start : start + room]
+        last = start + len(tokens) == len(self.tokens)
+        return Feed(self.held.sequence, start, tokens, self.sampler if last else None)
 
-        Args:
-            room: at most so many tokens, at least 1.
-        """
-        if self.prefilling:
-            tokens = self.prompt[self.fed_tokens : self.fed_tokens + room]
-            last = self.fed_tokens + len(tokens) == len(self.prompt)
-            return Feed(self.sequence, self.fed_tokens, tokens, self.sampler if last else None)
-        if self.next_token is None:
-            raise AssertionError("a request that decodes has a sampled token")
-        return Feed(self.sequence, self.fed_tokens, (self.next_token,), self.sampler)
-
-    def make_piece(self, text: str, tokens: tuple[int, ...], now_us: int) -> Piece:
+    def make_piece(
+        self,
+        text: str,
+        tokens: tuple[int, ...],
+        now_us: int,
+        logprobs: tuple[TokenLogprob, ...] = (),
+    ) -> Piece:
         """Return the next piece. Mutates the request's counters and its mark."""
         stage = Stage.DECODE if self.pieces else Stage.PREFILL
-        piece = Piece(self.pieces, text, tokens, stage, max(0, now_us - self.marked_us))
+        delay_us = max(0, now_us - self.marked_us)
+        piece = Piece(self.pieces, text, tokens, stage, delay_us, logprobs)
         self.pieces += 1
         self.marked_us = now_us
         return piece
 
     def usage(self) -> Usage:
         """Return what it has taken so far."""
-        return Usage(len(self.prompt), self.generated_tokens)
+        return Usage(self.prompt_tokens, self.generated_tokens, self.cached_tokens or 0)

@@ -47,6 +47,7 @@ class ModelInfo:
         embedding: what an embedding model has beside this; None: the model generates text.
         shares_prefixes: whether one sequence may begin with another's first tokens; not so where
             the state is of the whole (recurrent models), or forgets (sliding windows).
+        engine: which engine and version runs it; only the same one takes its states.
     """
 
     trained_context_tokens: int
@@ -59,6 +60,7 @@ class ModelInfo:
     control_texts: tuple[str, ...]
     embedding: EmbeddingInfo | None = None
     shares_prefixes: bool = True
+    engine: str = ""
 
     @property
     def kind(self) -> UnitKind:

@@ -4,6 +4,7 @@
 """
 
 import ctypes
+import importlib.metadata
 import os
 from typing import Any
 
@@ -70,6 +71,7 @@ class LlamaModel:
                 or native.llama_model_is_hybrid(self._model)
                 or native.llama_model_n_swa(self._model)
             ),
+            engine=f"llamacpp {importlib.metadata.version('llama-cpp-python')}",
         )
 
     def _token_text(self, token: int) -> str:

@@ -12,6 +12,7 @@ from sits._errors import SitsError
 from sits.runtime.engine import Model, PoolShape
 from sits.runtime.host._child import Child
 from sits.runtime.host._messages import FromTemplate, StartWorker
+from sits.runtime.host._places import Places
 from sits.runtime.host._reactor import Reactor
 from sits.runtime.host._template import run_template
 from sits.wire import (
@@ -20,6 +21,8 @@ from sits.wire import (
     InstanceReady,
     StartInstance,
     StopInstance,
+    TeachPrefix,
+    TemplateClosed,
     TemplateFailed,
     TemplateReady,
     Tier,
@@ -42,7 +45,7 @@ class ForkHost:
 
     Args:
         announce: is told what happens, as `HostServer.announce`.
-        run_dir: where workers' sockets are.
+        places: where workers' sockets, and prefixes, are.
     """
 
     def __init__(
@@ -50,13 +53,13 @@ class ForkHost:
         reactor: Reactor,
         model: Model,
         shape: PoolShape,
-        run_dir: str,
+        places: Places,
         announce: Callable[[FromHost], None],
     ) -> None:
         self._reactor = reactor
         self._model = model
         self._shape = shape
-        self._run_dir = run_dir
+        self._places = places
         self._announce = announce
         self._templates: dict[str, _Template] = {}
         self._tenants: dict[str, str] = {}
@@ -69,7 +72,7 @@ class ForkHost:
             return
 
         def body(link: socket.socket) -> None:
-            run_template(link, self._model, self._shape, self._run_dir, tenant)
+            run_template(link, self._model, self._shape, self._places, tenant)
 
         try:
             child = Child[FromTemplate](
@@ -83,6 +86,26 @@ class ForkHost:
             self._announce(TemplateFailed(tenant, f"no process for the template: {error}"))
             return
         self._templates[tenant] = _Template(child)
+
+    def close_template(self, tenant: str) -> None:
+        """See `Instances.close_template`."""
+        template = self._templates.get(tenant)
+        if template is None:
+            self._announce(TemplateClosed(tenant))
+        elif template.instances:
+            self._announce(TemplateReady(tenant))
+        else:
+            del self._templates[tenant]
+            template.child.end(_TEMPLATE_S)
+            self._announce(TemplateClosed(tenant))
+
+    def teach_prefix(self, order: TeachPrefix) -> None:
+        """See `Instances.teach_prefix`."""
+        if order.tenant not in self._templates:
+            self.open_template(order.tenant)
+        template = self._templates.get(order.tenant)
+        if template is not None:
+            template.child.send(order)
 
     def start_instance(self, order: StartInstance) -> None:
         """See `Instances.start_instance`."""

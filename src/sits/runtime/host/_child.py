@@ -53,7 +53,7 @@ class Child(Generic[Up]):
             body(theirs)
 
         try:
-            self._pid = fork_child(in_child)
+            self.pid = fork_child(in_child)
         except BaseException:
             ours.close()
             raise
@@ -73,12 +73,12 @@ class Child(Generic[Up]):
 
     def kill(self) -> None:
         """Have the kernel end it; its end is told as any other."""
-        os.kill(self._pid, signal.SIGKILL)
+        os.kill(self.pid, signal.SIGKILL)
 
     def end(self, grace_s: float) -> None:
         """End it and collect it: its link closes, and it is killed after `grace_s`."""
         self._reactor.forget(self._link)
-        reap(self._pid, grace_s)
+        reap(self.pid, grace_s)
 
     def _receive(self) -> None:
         self._link.flush_nowait()
@@ -86,6 +86,6 @@ class Child(Generic[Up]):
             self._on_message(message)
         if self._link.closed:
             self._reactor.forget(self._link)
-            self._on_end(reap(self._pid, _GRACE_S))
+            self._on_end(reap(self.pid, _GRACE_S))
         else:
             self._reactor.want_write(self._link, self._link.wants_write)

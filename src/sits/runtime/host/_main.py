@@ -13,6 +13,8 @@ from sits.observe import run_service
 from sits.runtime.batch import compile_template
 from sits.runtime.engine import LLAMACPP, PoolShape, load_model
 from sits.runtime.host._base import ForkHost
+from sits.runtime.host._places import Places
+from sits.runtime.host._prefixes import file_digest
 from sits.runtime.host._reactor import Reactor
 from sits.runtime.host._resident import ResidentHost
 from sits.runtime.host._server import HostServer, Instances
@@ -32,6 +34,8 @@ class HostSettings:
         parent_pid: the process that started it; it ends with that.
         engine: the engine's factory, `package.module:function`.
         resident: make instances within this process instead of by fork.
+        kv_dir: a directory for what was computed of prompts and is to be found again after a
+            restart; empty: nothing is kept.
         sequences: requests that one instance runs at once, where the model generates text.
         sequence_tokens: the longest prompt and answer together, or input of an embedding
             model; at most what the model was trained for.
@@ -44,6 +48,7 @@ class HostSettings:
     parent_pid: int
     engine: str = LLAMACPP
     resident: bool = sys.platform != "linux"
+    kv_dir: str = ""
     sequences: int = PoolShape.sequences
     sequence_tokens: int = PoolShape.sequence_tokens
     batch_tokens: int = PoolShape.batch_tokens
@@ -66,8 +71,13 @@ def _serve(settings: HostSettings) -> None:
     os.makedirs(settings.run_dir, mode=0o700, exist_ok=True)
     reactor = Reactor()
     server = HostServer(reactor, settings.endpoint)
-    make = ResidentHost if settings.resident else ForkHost
-    maker: Instances = make(reactor, model, shape, settings.run_dir, server.announce)
+    maker: Instances
+    if settings.resident:
+        maker = ResidentHost(reactor, model, shape, settings.run_dir, server.announce)
+    else:
+        digest = file_digest(settings.model_path) if settings.kv_dir else ""
+        places = Places(settings.run_dir, settings.kv_dir, digest)
+        maker = ForkHost(reactor, model, shape, places, server.announce)
     server.serve(maker)
     _log.info("serving %s", settings.model_path)
     signal.signal(signal.SIGTERM, _exit)

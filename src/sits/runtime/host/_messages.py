@@ -11,6 +11,7 @@ from sits.wire import (
     InstanceReady,
     StartInstance,
     StopInstance,
+    TeachPrefix,
     TemplateFailed,
     TemplateReady,
     Tier,
@@ -24,6 +25,7 @@ class StartWorker(msgspec.Struct, frozen=True, tag="start_worker"):
     tier: Tier
 
 
-ToTemplate = StartWorker | StopInstance
+ToTemplate = StartWorker | StopInstance | TeachPrefix
 FromTemplate = TemplateReady | TemplateFailed | InstanceReady | InstanceGone
-FromForkedWorker = InstanceReady
+FromForkedWorker = InstanceReady | InstanceGone
+FromTeacher = InstanceGone  # says nothing: its end is the word

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from sits.runtime.engine import EngineError, Model, PoolShape
 from sits.runtime.host._reactor import Reactor
-from sits.runtime.host._runner import Runner, make_runner
-from sits.runtime.host._worker import WorkerServer, monotonic_us
+from sits.runtime.host._runner import Runner, make_runner, monotonic_us
+from sits.runtime.host._worker import WorkerServer
 from sits.wire import (
     FromHost,
     Instance,
@@ -18,6 +18,8 @@ from sits.wire import (
     InstanceReady,
     StartInstance,
     StopInstance,
+    TeachPrefix,
+    TemplateClosed,
     TemplateReady,
     Tier,
 )
@@ -62,6 +64,14 @@ class ResidentHost:
         self._tenants.add(tenant)
         self._announce(TemplateReady(tenant))
 
+    def close_template(self, tenant: str) -> None:
+        """See `Instances.close_template`. The weights stay: there is nothing else to close."""
+        self._tenants.discard(tenant)
+        self._announce(TemplateClosed(tenant))
+
+    def teach_prefix(self, order: TeachPrefix) -> None:
+        """See `Instances.teach_prefix`. Each instance's pool learns from its first request."""
+
     def start_instance(self, order: StartInstance) -> None:
         """See `Instances.start_instance`."""
         if order.instance in self._residents:
@@ -75,7 +85,8 @@ class ResidentHost:
             return
         batcher = runner.make_batcher(self._now_us)
         try:
-            server = WorkerServer(self._reactor, batcher, endpoint, self._now_us)
+            server = WorkerServer(self._reactor, batcher, self._now_us)
+            server.open(order.instance, order.unit, endpoint)
         except OSError as error:
             runner.shutdown()
             message = f"{endpoint} cannot be listened on: {error}"
@@ -93,7 +104,7 @@ class ResidentHost:
         if resident is None:
             self._announce(InstanceGone(order.instance, "stopped", "it was not there"))
         else:
-            resident.server.drain(order.drain_s)
+            resident.server.drain(order.instance, order.drain_s)
 
     def wait_s(self) -> float | None:
         """See `Instances.wait_s`."""

@@ -3,13 +3,15 @@
 The processes of this package are the same for every kind of model; this is where they differ.
 """
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from sits.runtime.batch import Batcher, EmbeddingBatcher
+from sits.runtime.batch import Batcher, BatchRules, EmbeddingBatcher, make_pool
 from sits.runtime.engine import EmbeddingEngine, EmbeddingShape, Engine, Model, PoolShape
-from sits.sandbox import Limits
+from sits.runtime.host._prefixes import Prefixes, PrefixFiles
+from sits.runtime.kv import KvPool
 from sits.wire import Embed, FromWorker, Generate
 
 # All requests share each batch and take turns in it, so more at once than this would only make
@@ -17,7 +19,12 @@ from sits.wire import Embed, FromWorker, Generate
 _EMBEDDING_CAPACITY = 16
 _EMBEDDING_STEP_TOKENS = 512
 
-_DEFAULT_LIMITS = Limits()
+_DEFAULT_RULES = BatchRules()
+
+
+def monotonic_us() -> int:
+    """Return a monotonic clock's microseconds."""
+    return time.monotonic_ns() // 1000
 
 
 class AnyBatcher(Protocol):
@@ -33,8 +40,13 @@ class AnyBatcher(Protocol):
         """The ids of all requests here."""
         ...
 
-    def submit(self, request: Generate | Embed) -> None:
-        """Take a request in, or raise `RequestRefused`."""
+    @property
+    def step_us(self) -> float:
+        """How long the longest step is likely to take."""
+        ...
+
+    def submit(self, request: Generate | Embed, unit: str = "") -> None:
+        """Take a unit's request in, or raise `RequestRefused`."""
         ...
 
     def cancel(self, request_id: str) -> None:
@@ -55,9 +67,13 @@ class Runner(Protocol):
         ...
 
     def make_batcher(
-        self, now_us: Callable[[], int], limits: Limits = _DEFAULT_LIMITS
+        self, now_us: Callable[[], int], rules: BatchRules = _DEFAULT_RULES
     ) -> AnyBatcher:
         """Return a batcher on the engine; in a process of its own, or the only one."""
+        ...
+
+    def make_prefixes(self, files: PrefixFiles | None) -> Prefixes | None:
+        """Return the constant beginnings of prompts; None where prompts have none."""
         ...
 
     def shutdown(self) -> None:
@@ -77,8 +93,8 @@ def make_runner(model: Model, shape: PoolShape) -> Runner:
     """
     longest = min(shape.sequence_tokens, model.info.trained_context_tokens)
     if model.info.embedding is None:
-        pool = PoolShape(shape.sequences, longest, shape.batch_tokens)
-        return _Generating(model, model.make_engine(pool))
+        engine = model.make_engine(replace(shape, sequence_tokens=longest))
+        return _Generating(model, engine, make_pool(model, engine, monotonic_us))
     batch = EmbeddingShape(input_tokens=longest, batch_tokens=max(longest, _EMBEDDING_STEP_TOKENS))
     return _Embedding(model, model.make_embedding_engine(batch))
 
@@ -87,15 +103,19 @@ def make_runner(model: Model, shape: PoolShape) -> Runner:
 class _Generating:
     model: Model
     engine: Engine
+    pool: KvPool
 
     @property
     def capacity(self) -> int:
         return self.engine.shape.sequences
 
     def make_batcher(
-        self, now_us: Callable[[], int], limits: Limits = _DEFAULT_LIMITS
+        self, now_us: Callable[[], int], rules: BatchRules = _DEFAULT_RULES
     ) -> AnyBatcher:
-        return Batcher(self.model, self.engine, now_us, limits=limits)
+        return Batcher(self.model, self.engine, now_us, pool=self.pool, rules=rules)
+
+    def make_prefixes(self, files: PrefixFiles | None) -> Prefixes | None:
+        return Prefixes(self.model, self.engine, self.pool, files)
 
     def shutdown(self) -> None:
         self.engine.shutdown()
@@ -111,9 +131,14 @@ class _Embedding:
         return _EMBEDDING_CAPACITY
 
     def make_batcher(
-        self, now_us: Callable[[], int], limits: Limits = _DEFAULT_LIMITS
+        self,
+        now_us: Callable[[], int],
+        rules: BatchRules = _DEFAULT_RULES,
     ) -> AnyBatcher:
         return EmbeddingBatcher(self.model, self.engine, now_us)
+
+    def make_prefixes(self, files: PrefixFiles | None) -> Prefixes | None:
+        return None
 
     def shutdown(self) -> None:
         self.engine.shutdown()

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from sits.runtime.host._reactor import Reactor
 from sits.wire import (
+    CloseTemplate,
     FrameSocket,
     FromHost,
     HostReady,
@@ -16,6 +17,8 @@ from sits.wire import (
     OpenTemplate,
     StartInstance,
     StopInstance,
+    TeachPrefix,
+    TemplateClosed,
     TemplateFailed,
     TemplateReady,
     ToHost,
@@ -31,6 +34,14 @@ class Instances(Protocol):
 
     def open_template(self, tenant: str) -> None:
         """Make a tenant's template, unless there is one."""
+        ...
+
+    def close_template(self, tenant: str) -> None:
+        """End a tenant's template, unless it has instances."""
+        ...
+
+    def teach_prefix(self, order: TeachPrefix) -> None:
+        """Have a unit's constant prompt in its tenant's template."""
         ...
 
     def start_instance(self, order: StartInstance) -> None:
@@ -74,7 +85,7 @@ class HostServer:
         """Tell every control that is connected, and remember for those that come later."""
         if isinstance(event, TemplateReady):
             self._templates[event.tenant] = None
-        elif isinstance(event, TemplateFailed):
+        elif isinstance(event, TemplateFailed | TemplateClosed):
             self._templates.pop(event.tenant, None)
         elif isinstance(event, InstanceReady):
             self._instances[event.instance] = event
@@ -103,6 +114,10 @@ class HostServer:
             raise AssertionError("serve() comes before the first turn of the reactor")
         if isinstance(order, OpenTemplate):
             self._maker.open_template(order.tenant)
+        elif isinstance(order, CloseTemplate):
+            self._maker.close_template(order.tenant)
+        elif isinstance(order, TeachPrefix):
+            self._maker.teach_prefix(order)
         elif isinstance(order, StartInstance):
             self._maker.start_instance(order)
         else:

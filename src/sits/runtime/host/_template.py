@@ -1,7 +1,11 @@
-"""A tenant's template: it takes the engine's memory once, then forks a worker for each instance.
+"""A tenant's template: it takes the engine's memory once, then forks workers for instances.
 
-The pool is in its memory before the fork, so a worker starts with it, and copies only the pages
-that it writes. A template runs nothing itself.
+The pool is in its memory before the fork, with the constant beginnings of the tenant's prompts,
+so a worker starts with them, and copies only the pages that it writes. A template computes nothing
+itself: a prefix is computed by a child, which hands it over, so that forks never wait for it.
+
+Instances of different units share a worker, and so its pool; a second instance of one unit gets
+a worker of its own.
 """
 
 import contextlib
@@ -9,38 +13,42 @@ import logging
 import os
 import socket
 import time
+from dataclasses import dataclass, field
+from typing import BinaryIO
 
 from sits._errors import SitsError
 from sits._process import set_process_name
 from sits.runtime.engine import EngineError, Model, PoolShape
+from sits.runtime.host._board import Board, Seat
 from sits.runtime.host._child import Child
-from sits.runtime.host._messages import FromForkedWorker, StartWorker, ToTemplate
+from sits.runtime.host._messages import FromForkedWorker, FromTeacher, StartWorker, ToTemplate
+from sits.runtime.host._places import Places
+from sits.runtime.host._prefixes import Prefixes
 from sits.runtime.host._reactor import Reactor
-from sits.runtime.host._runner import AnyBatcher, Runner, make_runner
-from sits.runtime.host._worker import WorkerServer, monotonic_us
-from sits.sandbox import Limits
+from sits.runtime.host._runner import Runner, make_runner
+from sits.runtime.host._watch import POLL_S, Watch, is_stopped
+from sits.runtime.host._worker_main import run_worker
+from sits.runtime.kv import ImageError, KvImage
 from sits.wire import (
     FrameSocket,
-    Instance,
     InstanceGone,
     InstanceReady,
     StopInstance,
+    TeachPrefix,
     TemplateFailed,
     TemplateReady,
+    Tier,
+    UnitPrompt,
 )
 
 # How long after its drain a worker may take to end by itself.
 _OVERDUE_S = 1.0
 
-# A worker is one tenant's, so the kernel may end it when a template hangs where no exception
-# reaches; its other requests are told, and the next ones get another.
-_WORKER_LIMITS = Limits(kill_s=3.0)
-
 _log = logging.getLogger(__name__)
 
 
 def run_template(
-    link: socket.socket, model: Model, shape: PoolShape, run_dir: str, tenant: str
+    link: socket.socket, model: Model, shape: PoolShape, places: Places, tenant: str
 ) -> None:
     """Be the template of `tenant` until the base host closes `link`."""
     set_process_name("sits-template")
@@ -48,37 +56,68 @@ def run_template(
     began = time.monotonic()
     try:
         runner = make_runner(model, shape)
-    except EngineError as error:
+        board = Board(places.board)
+    except (EngineError, OSError) as error:
         up.send_nowait(TemplateFailed(tenant, str(error)))
         return
     _log.info("template of tenant %s ready in %.0f ms", tenant, (time.monotonic() - began) * 1e3)
     reactor = Reactor()
-    template = _Template(reactor, up, runner, run_dir)
+    prefixes = runner.make_prefixes(places.prefixes(tenant, model.info))
+    template = _Template(reactor, up, runner, prefixes, board, places)
     reactor.watch(up, template.receive)
     up.send_nowait(TemplateReady(tenant))
     while not up.closed:
         reactor.turn(template.wait_s())
-        template.kill_overdue()
+        template.look_after()
     template.close()
 
 
+@dataclass(eq=False)
+class _Worker:
+    """A process with instances.
+
+    Attributes:
+        instances: each one's unit, and whether it has come up.
+        stop_until_s: when an instance must have ended, of those that were told to.
+        doom: why it was killed, if it was.
+    """
+
+    name: str
+    seat: Seat
+    child: Child[FromForkedWorker] | None = None
+    units: dict[str, str] = field(default_factory=dict)
+    up: set[str] = field(default_factory=set)
+    stop_until_s: dict[str, float] = field(default_factory=dict)
+    doom: str = ""
+
+    def send(self, message: StartWorker | StopInstance) -> None:
+        """Tell the process."""
+        if self.child is not None:
+            self.child.send(message)
+
+
 class _Template:
-    """The loop's state: the link up, and a child for each instance."""
+    """The loop's state: the link up, and a child for each worker."""
 
     def __init__(
         self,
         reactor: Reactor,
         up: FrameSocket[ToTemplate],
         runner: Runner,
-        run_dir: str,
+        prefixes: Prefixes | None,
+        board: Board,
+        places: Places,
     ) -> None:
         self._reactor = reactor
         self._up = up
         self._runner = runner
-        self._run_dir = run_dir
-        self._workers: dict[str, Child[FromForkedWorker]] = {}
-        self._stop_until_s: dict[str, float] = {}
-        self._up_once: set[str] = set()
+        self._prefixes = prefixes
+        self._board = board
+        self._places = places
+        self._workers: dict[str, _Worker] = {}
+        self._hosts: dict[str, _Worker] = {}
+        self._watch = Watch()
+        self._teachers: dict[UnitPrompt, Child[FromTeacher]] = {}
 
     def receive(self) -> None:
         """Obey the base host."""
@@ -86,89 +125,160 @@ class _Template:
         for order in self._up.receive_nowait():
             if isinstance(order, StartWorker):
                 self._start(order)
-            elif order.instance in self._workers:
-                until_s = time.monotonic() + order.drain_s + _OVERDUE_S
-                self._stop_until_s[order.instance] = until_s
-                self._workers[order.instance].send(order)
+            elif isinstance(order, TeachPrefix):
+                self._teach(order.prompt)
             else:
-                self._tell(InstanceGone(order.instance, "stopped", "it was not there"))
+                self._stop(order)
 
     def wait_s(self) -> float | None:
-        """Return how long the loop may wait before `kill_overdue`; None: until a message."""
-        if not self._stop_until_s:
-            return None
-        return max(0.0, min(self._stop_until_s.values()) - time.monotonic())
+        """Return how long the loop may wait before `look_after`; None: until a message."""
+        return POLL_S if self._workers else None
 
-    def kill_overdue(self) -> None:
-        """Kill workers that should have ended: one that hangs cannot obey."""
+    def look_after(self) -> None:
+        """Kill workers that should have ended, or that do not go on: they cannot obey."""
         now_s = time.monotonic()
-        for name, until_s in self._stop_until_s.items():
-            if now_s >= until_s:
-                _log.warning("instance %s did not end in time and is killed", name)
-                self._workers[name].kill()
-                self._stop_until_s[name] = now_s + _OVERDUE_S
+        for worker in self._workers.values():
+            late = [name for name, until_s in worker.stop_until_s.items() if now_s >= until_s]
+            for name in late:
+                self._kill(worker, f"its instance {name} did not end in time")
+                worker.stop_until_s[name] = now_s + _OVERDUE_S
+        glances = {
+            worker.name: (worker.seat.glance(), is_stopped(worker.child.pid))
+            for worker in self._workers.values()
+            if worker.child is not None
+        }
+        for name, reason in self._watch.look(glances, now_s).items():
+            self._kill(self._workers[name], reason)
 
     def close(self) -> None:
-        """End and collect all workers."""
+        """End and collect all children."""
         for worker in self._workers.values():
-            worker.end(0.0)
+            if worker.child is not None:
+                worker.child.end(0.0)
+            worker.seat.give_back()
+        for teacher in self._teachers.values():
+            teacher.end(0.0)
+
+    # instances
 
     def _start(self, start: StartWorker) -> None:
         order = start.order
-        name = order.instance
-        endpoint = os.path.join(self._run_dir, f"{name}.sock")
+        if self._prefixes is not None:
+            self._prefixes.restore(order.prompt)
+        for worker in self._workers.values():
+            if order.unit not in worker.units.values() and not (worker.doom or worker.stop_until_s):
+                worker.units[order.instance] = order.unit
+                self._hosts[order.instance] = worker
+                worker.send(StartWorker(order, Tier.HOT))
+                return
+        self._fork(start)
+
+    def _fork(self, start: StartWorker) -> None:
+        name = start.order.instance
+        try:
+            worker = _Worker(name, self._board.take())
+        except EngineError as error:
+            self._tell(InstanceGone(name, "start_failed", str(error)))
+            return
 
         def body(link: socket.socket) -> None:
-            value = Instance(endpoint, start.tier, self._runner.capacity)
-            ready = InstanceReady(name, order.tenant, order.unit, value)
-            batcher = self._runner.make_batcher(monotonic_us, _WORKER_LIMITS)
-            run_worker(link, ready, batcher)
+            run_worker(link, start, self._runner, worker.seat, self._places)
 
         try:
-            self._workers[name] = Child[FromForkedWorker](
+            worker.child = Child[FromForkedWorker](
                 self._reactor,
                 FromForkedWorker,
                 body,
-                on_message=self._came_up,
-                on_end=lambda how: self._ended(name, endpoint, how),
+                on_message=lambda message: self._from_worker(worker, message),
+                on_end=lambda how: self._ended(worker, how),
             )
         except (SitsError, OSError) as error:
+            worker.seat.give_back()
             self._tell(InstanceGone(name, "start_failed", f"no process for it: {error}"))
+            return
+        worker.units[name] = start.order.unit
+        self._workers[name] = self._hosts[name] = worker
 
-    def _came_up(self, ready: InstanceReady) -> None:
-        self._up_once.add(ready.instance)
-        self._tell(ready)
+    def _stop(self, order: StopInstance) -> None:
+        worker = self._hosts.get(order.instance)
+        if worker is None:
+            self._tell(InstanceGone(order.instance, "stopped", "it was not there"))
+            return
+        worker.stop_until_s[order.instance] = time.monotonic() + order.drain_s + _OVERDUE_S
+        worker.send(order)
 
-    def _ended(self, name: str, endpoint: str, how: str) -> None:
-        del self._workers[name]
+    def _kill(self, worker: _Worker, reason: str) -> None:
+        _log.warning("worker %s is killed: %s", worker.name, reason)
+        worker.doom = worker.doom or reason
+        if worker.child is not None:
+            worker.child.kill()
+
+    def _from_worker(self, worker: _Worker, message: FromForkedWorker) -> None:
+        if isinstance(message, InstanceReady):
+            worker.up.add(message.instance)
+            self._tell(message)
+        else:
+            self._gone(worker, message.instance, message.message, code=message.code)
+
+    def _ended(self, worker: _Worker, how: str) -> None:
+        del self._workers[worker.name]
+        worker.seat.give_back()
+        reason = f"{how}: {worker.doom}" if worker.doom else how
+        for name in list(worker.units):
+            self._gone(worker, name, reason)
+
+    def _gone(self, worker: _Worker, name: str, how: str, code: str = "") -> None:
+        worker.units.pop(name, None)
+        self._hosts.pop(name, None)
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(endpoint)
-        asked = self._stop_until_s.pop(name, None) is not None
-        lost = "instance_lost" if name in self._up_once else "start_failed"
-        self._up_once.discard(name)
-        code = "stopped" if asked else lost
+            os.unlink(self._places.socket(name))
+        asked = worker.stop_until_s.pop(name, None) is not None
+        lost = "instance_lost" if name in worker.up else "start_failed"
+        code = "stopped" if asked else code or lost
         _log.info("instance %s ended: %s (%s)", name, code, how)
         self._tell(InstanceGone(name, code, how))
+
+    # prefixes
+
+    def _teach(self, prompt: UnitPrompt) -> None:
+        prefixes = self._prefixes
+        if prefixes is None or prompt in self._teachers or prefixes.restore(prompt):
+            return
+
+        # Memory of both: an image may be larger than a message, and the disk may be full.
+        descriptor = os.memfd_create("sits-prefix", os.MFD_CLOEXEC)
+        shared = os.fdopen(descriptor, "w+b")
+
+        def body(_link: socket.socket) -> None:
+            set_process_name("sits-teacher")
+            shared.write(prefixes.compute(prompt).encode())
+            shared.flush()
+
+        try:
+            self._teachers[prompt] = Child[FromTeacher](
+                self._reactor,
+                FromTeacher,
+                body,
+                on_message=lambda _message: None,
+                on_end=lambda how: self._taught(prefixes, prompt, shared, how),
+            )
+        except (SitsError, OSError) as error:
+            shared.close()
+            _log.warning("a prefix is not computed now: %s", error)
+
+    def _taught(self, prefixes: Prefixes, prompt: UnitPrompt, shared: BinaryIO, how: str) -> None:
+        del self._teachers[prompt]
+        with shared:
+            shared.seek(0)
+            try:
+                taken = prefixes.adopt(KvImage.decode(shared.read()))
+            except ImageError as error:
+                _log.warning("a prefix was not computed (%s): %s", how, error)
+                return
+        tokens = len(prefixes.tokens(prompt))
+        _log.info("a prefix of %d tokens was computed%s", tokens, "" if taken else ", not taken")
 
     def _tell(self, event: InstanceReady | InstanceGone) -> None:
         self._up.send_nowait(event)
         if not self._up.closed:
             self._reactor.want_write(self._up, self._up.wants_write)
-
-
-def run_worker(link: socket.socket, ready: InstanceReady, batcher: AnyBatcher) -> None:
-    """Be a worker until it is stopped or the template closes `link`; says `ready` first."""
-    set_process_name("sits-worker")
-    up: FrameSocket[StopInstance] = FrameSocket(link, StopInstance)
-    reactor = Reactor()
-    server = WorkerServer(reactor, batcher, ready.value.endpoint)
-
-    def receive() -> None:
-        for order in up.receive_nowait():
-            server.drain(order.drain_s)
-
-    reactor.watch(up, receive)
-    up.send_nowait(ready)
-    while not server.stopped and not up.closed:
-        reactor.turn(server.wait_s())
-        server.step()

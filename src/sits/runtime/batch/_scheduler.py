@@ -1,0 +1,163 @@
+"""Which tokens go into each step.
+
+Rules, in their order of precedence:
+
+1. Every answer that runs gets its next token in every step (what does not fit into the batch
+   takes turns).
+2. Prompts share what room is left, those of the unit that was given the fewest tokens first. While
+   answers run, that is only so much as keeps the step within `stall_us`, and at least
+   `_LEAST_PIECE` tokens, so that a prompt always goes on.
+3. Where the pool has no cells for a step, what is kept goes first; then prompts wait; then the
+   newest answer is parked, as often as need be. The oldest always goes on.
+4. What was parked comes back before anything new begins, the oldest first.
+
+A request that runs alone is fed its prompt in pieces of `batch_tokens`, so that its greedy text
+is that of any other llama.cpp front end with the same batch size.
+"""
+
+from sits.runtime.batch._pace import Pace
+from sits.runtime.batch._queue import FairQueue
+from sits.runtime.batch._request import RunningRequest
+from sits.runtime.engine import Engine, EngineError, Feed
+from sits.runtime.kv import KvPool
+
+STALL_US = 80_000
+_LEAST_PIECE = 4
+# What came back shall go on for a while before the next is parked for it.
+_HEADROOM_TOKENS = 16
+
+Batch = list[tuple[RunningRequest, Feed]]
+
+
+class Scheduler:
+    """The requests that wait, run and are parked, and the next step's batch.
+
+    Args:
+        stall_us: how long a step may take while answers run.
+    """
+
+    def __init__(self, engine: Engine, pool: KvPool, stall_us: int) -> None:
+        self._engine = engine
+        self._pool = pool
+        self._stall_us = stall_us
+        self._pace = Pace()
+        self._queue = FairQueue()
+        self._running: list[RunningRequest] = []  # oldest first
+        self._parked: list[RunningRequest] = []  # oldest first
+        self._arrivals = 0
+        self._arrived: dict[RunningRequest, int] = {}
+
+    @property
+    def longest_us(self) -> float:
+        """How long a step with a full batch is likely to take, on one thread."""
+        return self._pace.predict_us(self._engine.shape.batch_tokens)
+
+    def add(self, request: RunningRequest) -> None:
+        """Have a request wait for its turn."""
+        here = (*self._running, *self._parked, *self._queue)
+        self._queue.push(request, frozenset(each.unit for each in here))
+        self._arrivals += 1
+        self._arrived[request] = self._arrivals
+
+    def drop(self, request: RunningRequest) -> None:
+        """Forget a request, wherever it is. Its sequence stays its own."""
+        del self._arrived[request]
+        if request in self._running:
+            self._running.remove(request)
+        elif request in self._parked:
+            self._parked.remove(request)
+        else:
+            self._queue.remove(request)
+
+    def plan(self, threads: int = 1) -> Batch:
+        """Return the next step's batch; empty when nothing can run.
+
+        Mutates who runs, waits and is parked.
+        """
+        self._bring_back()
+        self._admit()
+        answers = [request for request in self._running if request.decoding]
+        prompts = [request for request in self._running if not request.decoding]
+        while not self._pool.make_room(len(answers) or 1):
+            if len(self._running) <= 1:
+                raise AssertionError("the pool has room for its longest sequence")
+            self._park(self._running[-1])
+            answers = [request for request in self._running if request.decoding]
+            prompts = [request for request in self._running if not request.decoding]
+        return self._fill(answers, prompts, threads)
+
+    def ran(self, batch: Batch, took_us: int, threads: int = 1) -> None:
+        """Note that a batch was run, and how long it took."""
+        self._pace.learn(sum(len(feed.tokens) for _, feed in batch), took_us, threads)
+        for request, feed in batch:
+            self._pool.fed(request.held, feed.tokens)
+            self._queue.charge(request.unit, len(feed.tokens))
+
+    def _fill(
+        self, answers: list[RunningRequest], prompts: list[RunningRequest], threads: int
+    ) -> Batch:
+        room = self._engine.shape.batch_tokens
+        batch = [(request, request.next_feed(1)) for request in answers[:room]]
+        room -= len(batch)
+        if batch:
+            fitting = self._pace.tokens_within(self._stall_us, threads) - len(batch)
+            room = min(room, max(fitting, _LEAST_PIECE))
+        prompts.sort(key=lambda each: (self._queue.served(each.unit), self._arrived[each]))
+        free = self._engine.free_cells - len(batch)
+        for request in prompts:
+            fits = min(room, request.unfed)
+            if fits > free:
+                self._pool.make_room(fits + len(batch))
+                free = self._engine.free_cells - sum(len(feed.tokens) for _, feed in batch)
+                fits = min(fits, free)
+            if fits <= 0:
+                break
+            batch.append((request, request.next_feed(fits)))
+            room, free = room - fits, free - fits
+        return batch
+
+    def _bring_back(self) -> None:
+        while self._parked:
+            request = self._parked[0]
+            if not self._take_up(request):
+                return
+            self._parked.remove(request)
+
+    def _admit(self) -> None:
+        while not self._parked and (request := self._queue.first()) is not None:
+            if not self._take_up(request):
+                return
+            self._queue.remove(request)
+
+    def _take_up(self, request: RunningRequest) -> bool:
+        """Give a request its sequence; False: there is no room."""
+        if self._running and not self._pool.make_room(_HEADROOM_TOKENS):
+            return False
+        if request.state is not None:
+            try:
+                entry = self._pool.bring_back(
+                    request.tokens[: len(request.tokens) - 1], "", request.state
+                )
+            except EngineError:
+                request.state = None  # to be computed anew
+                return self._take_up(request)
+        else:
+            entry = self._pool.begin(request.tokens)
+        if entry is None:
+            return False
+        request.entry, request.state = entry, None
+        if request.cached_tokens is None:
+            request.cached_tokens = min(entry.reused, request.prompt_tokens)
+        self._running.append(request)
+        self._running.sort(key=self._arrived.__getitem__)
+        return True
+
+    def _park(self, request: RunningRequest) -> None:
+        """Take a request's sequence away until there is room for it again."""
+        if request.decoding:
+            request.state = self._pool.export(request.held)
+        self._pool.end(request.held, keep=False)
+        request.entry = None
+        self._running.remove(request)
+        self._parked.append(request)
+        self._parked.sort(key=self._arrived.__getitem__)

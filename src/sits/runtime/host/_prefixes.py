@@ -1,0 +1,162 @@
+"""The constant beginnings of a tenant's prompts: where they are kept, and how they are computed.
+
+Invariants: a file is named by a digest of everything that it depends on, so a wrong one is never
+found; one that is broken is as good as none; a tenant's files lie in a directory of its own. No
+directory holds more than `_MOST_FILES`: the ones used longest ago go.
+"""
+
+import contextlib
+import hashlib
+import logging
+import os
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sits._errors import SitsError
+from sits.runtime.batch import constant_prefix
+from sits.runtime.engine import Engine, EngineError, Feed, Model
+from sits.runtime.kv import ImageError, KvImage, KvPool, load_image, save_image
+from sits.wire import UnitPrompt
+
+_log = logging.getLogger(__name__)
+
+# Shorter ones are computed as fast as they are found.
+_LEAST_TOKENS = 32
+_MOST_FILES = 64
+_BLOCK_BYTES = 4096
+_BLOCKS = 64
+
+
+def file_digest(path: str) -> str:
+    """Return what tells a model file from others: its size, and blocks from all over it."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        digest.update(str(size).encode())
+        for block in range(_BLOCKS):
+            stream.seek(max(0, size - _BLOCK_BYTES) * block // (_BLOCKS - 1))
+            digest.update(stream.read(_BLOCK_BYTES))
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class PrefixFiles:
+    """Where one tenant's prefixes for one model are.
+
+    Attributes:
+        directory: of this tenant alone.
+        engine: that computes them.
+        model: digest of the model file.
+    """
+
+    directory: Path
+    engine: str
+    model: str
+
+    def path(self, tokens: Sequence[int]) -> Path:
+        """Return the file of these tokens."""
+        words = f"{self.engine}\n{self.model}\n".encode() + array("i", tokens).tobytes()
+        return self.directory / f"{hashlib.sha256(words).hexdigest()[:40]}.kv"
+
+    def save(self, tokens: Sequence[int], state: bytes) -> None:
+        """Keep a state. Raises `OSError` when that cannot be."""
+        image = KvImage(self.engine, self.model, "", tuple(tokens), state)
+        save_image(self.path(tokens), image)
+        kept = sorted(self.directory.glob("*.kv"), key=lambda path: path.stat().st_mtime)
+        for path in kept[:-_MOST_FILES]:
+            path.unlink(missing_ok=True)
+
+    def load(self, tokens: Sequence[int]) -> KvImage | None:
+        """Return what was kept of these tokens; None: nothing that is right."""
+        path = self.path(tokens)
+        try:
+            image = load_image(path, engine=self.engine, model=self.model, adapter="")
+            os.utime(path)
+        except FileNotFoundError:
+            return None
+        except (ImageError, OSError) as error:
+            _log.warning("prefix file %s is not used: %s", path, error)
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        if image.tokens != tuple(tokens):
+            _log.warning("prefix file %s is of other tokens", path)
+            return None
+        return image
+
+
+class Prefixes:
+    """One template's prefixes.
+
+    Args:
+        files: None: they are kept in memory alone.
+    """
+
+    def __init__(
+        self, model: Model, engine: Engine, pool: KvPool, files: PrefixFiles | None
+    ) -> None:
+        self._model = model
+        self._engine = engine
+        self._pool = pool
+        self._files = files
+        self._known: dict[UnitPrompt, list[int]] = {}
+
+    def tokens(self, prompt: UnitPrompt) -> list[int]:
+        """Return a unit's constant beginning; empty: there is none that is worth keeping."""
+        found = self._known.get(prompt)
+        if found is None:
+            try:
+                found = constant_prefix(self._model, prompt, self._engine.shape.sequence_tokens)
+            except SitsError as error:
+                _log.info("a unit's prompt has no constant beginning: %s", error)
+                found = []
+            if len(found) < _LEAST_TOKENS or not self._model.info.shares_prefixes:
+                found = []
+            self._known[prompt] = found
+        return found
+
+    def restore(self, prompt: UnitPrompt) -> bool:
+        """Have a unit's beginning in the pool if it is kept; False: it is to be computed."""
+        tokens = self.tokens(prompt)
+        if not tokens or self._pool.holds(tokens):
+            return True
+        image = self._files.load(tokens) if self._files else None
+        return image is not None and self.adopt(image)
+
+    def adopt(self, image: KvImage) -> bool:
+        """Put a state into the pool; return whether it is there."""
+        try:
+            return self._pool.adopt(image.tokens, "", image.state) is not None
+        except EngineError as error:
+            _log.warning("a prefix of %d tokens is not taken: %s", len(image.tokens), error)
+            return False
+
+    def compute(self, prompt: UnitPrompt) -> KvImage:
+        """Compute a unit's beginning and keep its file. For a process of its own: it takes long.
+
+        Raises:
+            EngineError: the engine failed.
+        """
+        tokens = self.tokens(prompt)
+        entry = self._pool.begin(tokens)
+        if entry is None:
+            raise EngineError("the pool has no room for a prefix")
+        size = self._engine.shape.batch_tokens
+        while len(entry.tokens) < len(tokens):
+            start = len(entry.tokens)
+            piece = tokens[start : start + size]
+            self._engine.step([Feed(entry.sequence, start, piece)])
+            self._pool.fed(entry, piece)
+        state = self._pool.export(entry)
+        files = self._files
+        image = KvImage(
+            files.engine if files else "", files.model if files else "", "", tuple(tokens), state
+        )
+        if files:
+            try:
+                files.save(tokens, state)
+            except OSError as error:
+                _log.warning("a prefix could not be kept in %s: %s", files.directory, error)
+        return image

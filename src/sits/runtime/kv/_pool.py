@@ -1,0 +1,295 @@
+"""Which sequence a request gets, with what in it already, and what goes when the pool is full.
+
+Invariants:
+
+* A request begins with the longest prefix that any sequence here has, running or kept, or that
+  is parked; the last token of its prompt is always computed anew, since its logits are needed.
+* Only entries of the same adapter set share. The pool is one tenant's.
+* What is needed is never promised twice: `begin` and `make_room` say whether the cells are
+  there, and nothing but a step takes any.
+* When the pool is full, kept entries go first: to the shelf, least worth first. A running one
+  is parked by the batcher alone.
+* Kept entries fill at most a share of the cells: idle cells slow every step down, and a state
+  from the shelf is back in a hundredth of the time that computing it takes.
+"""
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sits.runtime.engine import Engine, EngineError
+from sits.runtime.kv._shelf import Parked, Shelf
+
+_KEPT_SHARE = 4
+# Less than this is computed as fast as found.
+_LEAST_TOKENS = 16
+_ID_BYTES = array("i").itemsize
+
+T = TypeVar("T")
+
+
+@dataclass(eq=False)
+class Entry:
+    """A sequence, and which tokens its cells hold.
+
+    Attributes:
+        tokens: what was fed to it, in order.
+        reused: how many of them were found and not computed.
+        running: whether a request has it; else it is kept.
+        used_us: when it last began something.
+        hits: how many requests began with a part of it.
+    """
+
+    sequence: int
+    adapter: str
+    tokens: "array[int]"
+    used_us: int
+    reused: int = 0
+    running: bool = True
+    hits: int = 0
+
+    def worth(self, now_us: int) -> float:
+        """Return how often it is used, by its age: as `Parked.worth`."""
+        return (self.hits + 1) / max(1, now_us - self.used_us)
+
+
+class KvPool:
+    """The sequences of one engine.
+
+    Args:
+        shares: whether the model can share prefixes; if not, nothing is kept.
+        now_us: a monotonic clock, in microseconds.
+        shelf: where states wait.
+    """
+
+    def __init__(
+        self, engine: Engine, shares: bool, now_us: Callable[[], int], shelf: Shelf
+    ) -> None:
+        self._engine = engine
+        self._shares = shares
+        self._now_us = now_us
+        self._shelf = shelf
+        self._entries: list[Entry] = []
+        self._free = list(range(engine.shape.handles - 1, -1, -1))
+
+    @property
+    def running(self) -> int:
+        """How many sequences requests have."""
+        return sum(entry.running for entry in self._entries)
+
+    @property
+    def kept(self) -> tuple[Entry, ...]:
+        """What is kept in cells."""
+        return tuple(entry for entry in self._entries if not entry.running)
+
+    @property
+    def parked(self) -> int:
+        """How many states are on the shelf."""
+        return len(self._shelf)
+
+    def begin(self, tokens: Sequence[int], adapter: str = "") -> Entry | None:
+        """Give a request a sequence that has as much of `tokens` as there is; None: no room.
+
+        Args:
+            tokens: all that it will be fed before anything is drawn, at least one.
+            adapter: digest of its adapter set.
+        """
+        if self.running >= self._engine.shape.sequences:
+            return None
+        packed = array("i", tokens)
+        source, shared = self._find(packed.tobytes(), adapter)
+        if not self.make_room(len(tokens) - shared, spare=source):
+            return None
+        entry = self._open(adapter, array("i"))
+        if source is not None:
+            self._engine.copy(source.sequence, entry.sequence, shared)
+            source.hits += 1
+            source.used_us = self._now_us()
+            entry.tokens, entry.reused = packed[:shared], shared
+        return entry
+
+    def bring_back(self, tokens: Sequence[int], adapter: str, state: bytes) -> Entry | None:
+        """Give a parked request its sequence again; None: no room.
+
+        Raises:
+            EngineError: the engine does not take the state; it has to be computed anew.
+        """
+        if self.running >= self._engine.shape.sequences or not self.make_room(len(tokens) + 1):
+            return None
+        entry = self._open(adapter, array("i", tokens))
+        try:
+            self._engine.restore(entry.sequence, len(tokens), state)
+        except EngineError:
+            self._close(entry)
+            raise
+        return entry
+
+    def adopt(self, tokens: Sequence[int], adapter: str, state: bytes) -> Entry | None:
+        """Keep a state that was computed elsewhere; None: no room.
+
+        Raises:
+            EngineError: the engine does not take it.
+        """
+        if not self._shares or not self._spare_handle() or not self.make_room(len(tokens)):
+            return None
+        entry = self._open(adapter, array("i", tokens))
+        entry.running = False
+        try:
+            self._engine.restore(entry.sequence, len(tokens), state)
+        except EngineError:
+            self._close(entry)
+            raise
+        return entry
+
+    def fed(self, entry: Entry, tokens: Sequence[int]) -> None:
+        """Note what a step has fed to a request's sequence."""
+        entry.tokens.extend(tokens)
+
+    def export(self, entry: Entry) -> bytes:
+        """Return a sequence's state."""
+        return self._engine.export(entry.sequence)
+
+    def make_room(self, cells: int, spare: Entry | None = None) -> bool:
+        """Have so many cells free, parking what is kept but `spare`; False: it is not enough."""
+        while self._engine.free_cells < cells:
+            victims = [entry for entry in self.kept if entry is not spare]
+            if not victims:
+                return False
+            now_us = self._now_us()
+            self._park(min(victims, key=lambda entry: entry.worth(now_us)))
+        return True
+
+    def end(self, entry: Entry, *, keep: bool = True) -> None:
+        """Take a request's sequence back, and keep what it holds where that is worth it."""
+        entry.running = False
+        if not (keep and self._shares) or len(entry.tokens) < _LEAST_TOKENS:
+            self._close(entry)
+            return
+        entry.used_us = self._now_us()
+        self._drop_covered(entry)
+        self._trim_kept()
+
+    def holds(self, tokens: Sequence[int], adapter: str = "") -> bool:
+        """Return whether any sequence in cells begins so."""
+        wanted = array("i", tokens).tobytes()
+        return any(
+            entry.adapter == adapter and entry.tokens.tobytes().startswith(wanted)
+            for entry in self._entries
+        )
+
+    def shutdown(self) -> None:
+        """Close every sequence."""
+        for entry in list(self._entries):
+            self._close(entry)
+
+    def _find(self, wanted: bytes, adapter: str) -> tuple[Entry | None, int]:
+        """Return who has the longest prefix, and its tokens; brings a parked one back for it."""
+        if not self._shares:
+            return None, 0
+        most = len(wanted) // _ID_BYTES - 1
+        best, shared = _longest(
+            (
+                (entry, entry.tokens.tobytes())
+                for entry in self._entries
+                if entry.adapter == adapter
+            ),
+            wanted,
+        )
+        parked, longer = _longest(
+            ((item, item.tokens) for item in self._shelf if item.adapter == adapter), wanted
+        )
+        if parked is not None and min(longer, most) >= shared + _LEAST_TOKENS:
+            found = self._unpark(parked)
+            if found is not None:
+                best, shared = found, longer
+            elif best not in self._entries:
+                return None, 0  # it was parked to make room
+        shared = min(shared, most)
+        return (best, shared) if best is not None and shared > 0 else (None, 0)
+
+    def _unpark(self, item: Parked) -> Entry | None:
+        tokens = array("i")
+        tokens.frombytes(item.tokens)
+        self._shelf.take(item)
+        try:
+            entry = self.adopt(tokens, item.adapter, item.state)
+        except EngineError:
+            return None
+        if entry is None:
+            self._shelf.put(item, self._now_us())
+            return None
+        entry.hits = item.hits
+        return entry
+
+    def _park(self, entry: Entry) -> None:
+        state = self._engine.export(entry.sequence)
+        item = Parked(entry.tokens.tobytes(), entry.adapter, state, entry.used_us, entry.hits)
+        self._shelf.put(item, self._now_us())
+        self._close(entry)
+
+    def _drop_covered(self, newest: Entry) -> None:
+        """Close what is kept and is no more than the beginning of another."""
+        ours = newest.tokens.tobytes()
+        for entry in self.kept:
+            if entry is newest or entry.adapter != newest.adapter or entry.hits > 1:
+                continue
+            if ours.startswith(entry.tokens.tobytes()):
+                newest.hits += entry.hits
+                self._close(entry)
+
+    def _trim_kept(self) -> None:
+        """Park what is kept beyond the share of cells, and the number, that it may have."""
+        shape, now_us = self._engine.shape, self._now_us()
+        kept = sorted(self.kept, key=lambda entry: entry.worth(now_us))
+        cells = sum(len(entry.tokens) for entry in kept)
+        for entry in kept:
+            if cells <= shape.room // _KEPT_SHARE and len(self.kept) <= shape.kept:
+                return
+            cells -= len(entry.tokens)
+            self._park(entry)
+
+    def _spare_handle(self) -> bool:
+        """Have a sequence free that no running request can need."""
+        if len(self.kept) < self._engine.shape.kept:
+            return True
+        if not self.kept:
+            return False
+        now_us = self._now_us()
+        self._park(min(self.kept, key=lambda entry: entry.worth(now_us)))
+        return True
+
+    def _open(self, adapter: str, tokens: "array[int]") -> Entry:
+        sequence = self._free.pop()
+        self._engine.open(sequence)
+        entry = Entry(sequence, adapter, tokens, self._now_us())
+        self._entries.append(entry)
+        return entry
+
+    def _close(self, entry: Entry) -> None:
+        self._entries.remove(entry)
+        self._engine.close(entry.sequence)
+        self._free.append(entry.sequence)
+
+
+def _longest(holders: Iterable[tuple[T, bytes]], wanted: bytes) -> tuple[T | None, int]:
+    """Return who begins most like `wanted`, and for how many tokens."""
+    best: T | None = None
+    most = 0
+    for holder, tokens in holders:
+        shared = _shared_tokens(tokens, wanted)
+        if shared > most:
+            best, most = holder, shared
+    return best, most
+
+
+def _shared_tokens(one: bytes, two: bytes) -> int:
+    """Return how many packed tokens two begin with alike. By halves: bytes compare fast."""
+    low, high = 0, min(len(one), len(two)) // _ID_BYTES
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low * _ID_BYTES : middle * _ID_BYTES] == two[low * _ID_BYTES : middle * _ID_BYTES]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
