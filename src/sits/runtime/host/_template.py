@@ -90,6 +90,11 @@ class _Worker:
     stop_until_s: dict[str, float] = field(default_factory=dict)
     doom: str = ""
 
+    def takes(self, unit: str) -> bool:
+        """Return whether an instance of a unit may join: it stays, and has none of that unit."""
+        stays = bool(self.units) and not self.doom and not self.stop_until_s
+        return stays and unit not in self.units.values()
+
     def send(self, message: StartWorker | StopInstance) -> None:
         """Tell the process."""
         if self.child is not None:
@@ -166,7 +171,7 @@ class _Template:
         if self._prefixes is not None:
             self._prefixes.restore(order.prompt)
         for worker in self._workers.values():
-            if order.unit not in worker.units.values() and not (worker.doom or worker.stop_until_s):
+            if worker.takes(order.unit):
                 worker.units[order.instance] = order.unit
                 self._hosts[order.instance] = worker
                 worker.send(StartWorker(order, Tier.HOT))

@@ -1,0 +1,109 @@
+"""Who shares with whom, and what goes first, on the fake engine."""
+
+from sits.runtime.engine import Feed, PoolShape
+from sits.runtime.kv import Entry, KvPool, Shelf
+from sits.testing import FakeEngine, FakeModel
+
+SHAPE = PoolShape(sequences=2, sequence_tokens=64, batch_tokens=64, kept=2, cells=128)
+
+
+class Pool:
+    """A pool, its engine and its clock."""
+
+    def __init__(
+        self, shape: PoolShape = SHAPE, *, shares: bool = True, shelf: int = 10**6
+    ) -> None:
+        self.engine = FakeEngine(FakeModel(), shape)
+        self.now_us = 0
+        self.shelf = Shelf(shelf)
+        self.pool = KvPool(self.engine, shares, lambda: self.now_us, self.shelf)
+
+    def run(self, tokens: list[int], adapter: str = "") -> Entry:
+        """Begin, and feed all that is not there."""
+        self.now_us += 1_000_000
+        entry = self.pool.begin(tokens, adapter)
+        assert entry is not None
+        rest = tokens[len(entry.tokens) :]
+        start = len(entry.tokens)
+        self.engine.step([Feed(entry.sequence, start, rest)])
+        self.pool.fed(entry, rest)
+        return entry
+
+    def keep(self, tokens: list[int], adapter: str = "") -> Entry:
+        """Run to the end."""
+        entry = self.run(tokens, adapter)
+        self.pool.end(entry)
+        return entry
+
+
+def words(first: int, count: int = 20) -> list[int]:
+    return [first] + [7] * (count - 1)
+
+
+def test_other_adapters_share_nothing() -> None:
+    pool = Pool()
+    pool.keep(words(1), "a")
+    assert pool.run(words(1), "b").reused == 0
+    assert pool.run(words(1), "a").reused == 19
+
+
+def test_a_model_that_shares_nothing_keeps_nothing() -> None:
+    pool = Pool(shares=False)
+    pool.keep(words(1))
+    assert pool.engine.free_cells == SHAPE.room
+    assert pool.run(words(1)).reused == 0
+
+
+def test_the_longest_prefix_is_taken() -> None:
+    pool = Pool(PoolShape(sequences=2, sequence_tokens=64, batch_tokens=64, kept=3, cells=256))
+    pool.keep([1, *[2] * 19])
+    pool.keep([1, *[2] * 9, *[3] * 20])
+    assert pool.run([1, *[2] * 9, *[3] * 5, 4]).reused == 15
+
+
+def test_what_goes_beyond_its_share_is_parked_and_found_again() -> None:
+    pool = Pool()
+    for first in (1, 2, 3):
+        pool.keep(words(first))
+    # A quarter of 128 cells holds one of 20 tokens.
+    assert len(pool.pool.kept) == 1
+    assert pool.pool.parked == 2
+    assert pool.run(words(1)).reused == 19
+
+
+def test_a_full_pool_parks_what_is_used_least() -> None:
+    pool = Pool(PoolShape(sequences=2, sequence_tokens=64, batch_tokens=64, kept=3, cells=256))
+    pool.keep(words(1))
+    pool.keep(words(2))
+    for _ in range(5):
+        pool.pool.end(pool.run([*words(1), 9]), keep=False)
+    assert len(pool.pool.kept) == 2
+    assert pool.pool.make_room(256 - 30)
+    (left,) = pool.pool.kept
+    assert list(left.tokens) == words(1)
+
+
+def test_no_room_is_said_and_nothing_taken() -> None:
+    pool = Pool(PoolShape(sequences=2, sequence_tokens=64, batch_tokens=64, kept=0, cells=64))
+    first = pool.run(words(1, 40))
+    free = pool.engine.free_cells
+    assert pool.pool.begin(words(2, 40)) is None
+    assert pool.engine.free_cells == free
+    pool.pool.end(first, keep=False)
+    assert pool.engine.free_cells == 64
+
+
+def test_the_shelf_holds_so_many_bytes_and_no_more() -> None:
+    pool = Pool(shelf=150)
+    for first in range(1, 8):
+        pool.keep(words(first))
+    assert 0 < pool.shelf.bytes <= 150
+
+
+def test_a_state_that_the_engine_does_not_take_is_computed_anew() -> None:
+    pool = Pool()
+    for first in (1, 2):
+        pool.keep(words(first))
+    (parked,) = pool.shelf
+    parked.state = b"broken"
+    assert pool.run(words(1)).reused == 0
