@@ -39,6 +39,7 @@ from sits.wire import (
     Instance,
     InstanceGone,
     InstanceReady,
+    MemoryUse,
     Message,
     OpenTemplate,
     RemoteEndpoint,
@@ -65,11 +66,11 @@ class Host:
         directory: for its sockets; short, since a unix socket's path has at most 107 bytes.
         kind: "fork", "resident" or "remote".
         step_s: how long a step of the engine takes, or an endpoint waits before each piece.
-        embedding: whether the model makes vectors.
+        behaviour: of the fake model, beside that.
     """
 
     def __init__(
-        self, directory: Path, kind: str, *, step_s: float = STEP_S, embedding: bool = False
+        self, directory: Path, kind: str, *, step_s: float = STEP_S, **behaviour: Any
     ) -> None:
         self.kind = kind
         self.endpoint = str(directory / "host.sock")
@@ -78,9 +79,9 @@ class Host:
             self.openai.__enter__()
             module, settings = "sits.runtime.remote", self._remote_settings(directory)
         else:
-            behaviour = directory / "model.json"
-            behaviour.write_text(json.dumps({"step_s": step_s, "embedding": embedding}))
-            module, settings = "sits.runtime.host", self._settings(directory, behaviour)
+            model = directory / "model.json"
+            model.write_text(json.dumps({"step_s": step_s, **behaviour}))
+            module, settings = "sits.runtime.host", self._settings(directory, model)
         self.process = subprocess.Popen(
             [sys.executable, "-m", module, msgspec.json.encode(settings)],
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
@@ -98,6 +99,7 @@ class Host:
             resident=self.kind == "resident",
             kv_dir=str(directory / "kv"),
             sequences=2,
+            worker_bytes=256 << 20,
         )
 
     def _remote_settings(self, directory: Path) -> Any:
@@ -354,7 +356,8 @@ def test_a_killed_worker_is_told_and_its_gateway_sees_the_end(forked: Host) -> N
     (pid,) = children(template)
     os.kill(pid, signal.SIGKILL)
     gone = forked.link.next(InstanceGone)
-    assert (gone.code, gone.message) == ("instance_lost", "killed by SIGKILL")
+    assert gone.code == "instance_lost"
+    assert gone.message.startswith("killed by SIGKILL, perhaps by the kernel")
     with pytest.raises(AssertionError, match="closed"):
         worker.next(Finished)
     assert forked.start("chat-2").tier is Tier.WARM
@@ -585,3 +588,24 @@ def test_a_worker_whose_step_never_ends_is_found_and_killed() -> None:
         gone = host.link.next(InstanceGone)
         assert (gone.instance, gone.code) == ("chat-1", "instance_lost")
         assert "no progress" in gone.message
+
+
+def test_a_worker_that_takes_too_much_memory_ends_alone_and_says_so() -> None:
+    with running("fork", step_bytes=16 << 20) as host:
+        other = host.start("b-1", tenant="b")
+        worker = host.connect(host.start("a-1", tenant="a").endpoint)
+        worker.send(ask("x" * 200))
+        gone = host.link.next(InstanceGone)
+        assert (gone.instance, gone.code) == ("a-1", "instance_lost")
+        assert "out of memory" in gone.message
+        worker = host.connect(other.endpoint)
+        worker.send(ask("fine"))
+        assert answer(worker)[0] == "fine"
+
+
+def test_what_a_host_takes_is_told(forked: Host) -> None:
+    forked.start("a-1", tenant="a")
+    use = forked.link.next(MemoryUse)
+    assert set(use.templates) == {"a"}
+    assert 1 << 20 < use.host < 1 << 30
+    assert 1 << 20 < use.templates["a"] < 1 << 30

@@ -52,6 +52,7 @@ class FakeBehaviour:
         step_s: how long each step takes, as a real one would.
         load_error: why loading fails, if it shall.
         step_error: why every step fails, if it shall.
+        step_bytes: how much memory each step takes and never gives back.
         embedding: whether it makes vectors instead of text.
         dimensions: of its vectors.
     """
@@ -59,6 +60,7 @@ class FakeBehaviour:
     step_s: float = 0.0
     load_error: str = ""
     step_error: str = ""
+    step_bytes: int = 0
     embedding: bool = False
     dimensions: int = FAKE_DIMENSIONS
 
@@ -178,6 +180,7 @@ class FakeEngine:
         self._behaviour = model.behaviour
         self._table = SequenceTable(shape, model.info.vocabulary_tokens)
         self._tokens: dict[int, list[int]] = {}
+        self._hoard: list[bytes] = []
 
     @property
     def free_cells(self) -> int:
@@ -231,6 +234,8 @@ class FakeEngine:
             time.sleep(self._behaviour.step_s)
         if self._behaviour.step_error:
             raise EngineError(self._behaviour.step_error)
+        if self._behaviour.step_bytes:
+            self._hoard.append(b"x" * self._behaviour.step_bytes)
         self._table.advance(feeds)
         for feed in feeds:
             self._tokens[feed.sequence] += feed.tokens

@@ -54,9 +54,9 @@ def test_requests_keep_their_prompts_form() -> None:
     assert frames.feed(b"".join(map(encode_frame, asked))) == asked
 
 
-def test_a_piece_is_five_values_on_the_wire() -> None:
-    """msgpack's own bytes, by its specification: fixarray 5, then each value."""
-    expected = b"\x95\x03\xa3n\xc3\xa9\x92\x07\x08\xa6decode\xcd\x05\xdc"
+def test_a_piece_is_six_values_on_the_wire() -> None:
+    """msgpack's own bytes, by its specification: fixarray 6, then each value."""
+    expected = b"\x96\x03\xa3n\xc3\xa9\x92\x07\x08\xa6decode\xcd\x05\xdc\x90"
     assert encode_frame(PIECE)[4:] == expected
 
 

@@ -4,13 +4,16 @@ Invariant: the base host never sees a prompt, so no template inherits another te
 """
 
 import logging
+import os
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sits._errors import SitsError
 from sits.runtime.engine import Model, PoolShape
 from sits.runtime.host._child import Child
+from sits.runtime.host._memory import own_bytes, tree_bytes
 from sits.runtime.host._messages import FromTemplate, StartWorker
 from sits.runtime.host._places import Places
 from sits.runtime.host._reactor import Reactor
@@ -19,6 +22,7 @@ from sits.wire import (
     FromHost,
     InstanceGone,
     InstanceReady,
+    MemoryUse,
     StartInstance,
     StopInstance,
     TeachPrefix,
@@ -29,6 +33,7 @@ from sits.wire import (
 )
 
 _TEMPLATE_S = 0.5
+_MEASURE_S = 10.0
 _log = logging.getLogger(__name__)
 
 
@@ -63,6 +68,7 @@ class ForkHost:
         self._announce = announce
         self._templates: dict[str, _Template] = {}
         self._tenants: dict[str, str] = {}
+        self._measure_at_s = 0.0
 
     def open_template(self, tenant: str) -> None:
         """See `Instances.open_template`."""
@@ -133,10 +139,19 @@ class ForkHost:
 
     def wait_s(self) -> float | None:
         """See `Instances.wait_s`."""
-        return None
+        if not self._templates:
+            return None
+        return max(0.0, self._measure_at_s - time.monotonic())
 
     def step(self) -> None:
-        """See `Instances.step`. Everything happens in the children."""
+        """See `Instances.step`. Everything happens in the children, but that they are measured."""
+        if self._templates and time.monotonic() >= self._measure_at_s:
+            self._measure_at_s = time.monotonic() + _MEASURE_S
+            templates = {
+                tenant: tree_bytes(template.child.pid)
+                for tenant, template in self._templates.items()
+            }
+            self._announce(MemoryUse(own_bytes(os.getpid()), templates))
 
     def close(self) -> None:
         """See `Instances.close`. Each template ends and collects its own workers."""
@@ -147,6 +162,7 @@ class ForkHost:
         template = self._templates[tenant]
         if isinstance(message, TemplateReady):
             template.ready = True
+            self._measure_at_s = 0.0
             self._announce(message)
         elif isinstance(message, TemplateFailed):
             template.failure = message.message

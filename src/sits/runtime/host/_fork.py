@@ -19,6 +19,8 @@ from sits._errors import SitsError
 from sits._process import die_with_parent, thread_count
 
 _POLL_S = 0.002
+OUT_OF_MEMORY = 77
+"""The exit status of a process that was refused memory."""
 
 
 class ForkRefused(SitsError):
@@ -58,6 +60,8 @@ def fork_child(body: Callable[[], None]) -> int:
         random.seed()
         body()
         status = 0
+    except MemoryError:
+        status = OUT_OF_MEMORY
     except BaseException:  # noqa: BLE001 - a task root: nothing may return into the parent
         traceback.print_exc()
     finally:
@@ -80,6 +84,8 @@ def reap(child_pid: int, grace_s: float = 0.0) -> str:
             break
         time.sleep(_POLL_S)
     status = ended[1]
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == OUT_OF_MEMORY:
+        return "out of memory: it needed more than its limit"
     if os.WIFSIGNALED(status):
         return f"killed by {signal.Signals(os.WTERMSIG(status)).name}"
     return f"exit status {os.WEXITSTATUS(status)}"

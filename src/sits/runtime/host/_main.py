@@ -13,7 +13,7 @@ from sits.observe import run_service
 from sits.runtime.batch import compile_template
 from sits.runtime.engine import LLAMACPP, PoolShape, load_model
 from sits.runtime.host._base import ForkHost
-from sits.runtime.host._places import Places
+from sits.runtime.host._places import WORKER_BYTES, Places
 from sits.runtime.host._prefixes import file_digest
 from sits.runtime.host._reactor import Reactor
 from sits.runtime.host._resident import ResidentHost
@@ -40,6 +40,7 @@ class HostSettings:
         sequence_tokens: the longest prompt and answer together, or input of an embedding
             model; at most what the model was trained for.
         batch_tokens: the most tokens in one engine step, where the model generates text.
+        worker_bytes: how much memory a worker may take beyond what it has of its template.
     """
 
     model_path: str
@@ -52,6 +53,7 @@ class HostSettings:
     sequences: int = PoolShape.sequences
     sequence_tokens: int = PoolShape.sequence_tokens
     batch_tokens: int = PoolShape.batch_tokens
+    worker_bytes: int = WORKER_BYTES
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -76,7 +78,7 @@ def _serve(settings: HostSettings) -> None:
         maker = ResidentHost(reactor, model, shape, settings.run_dir, server.announce)
     else:
         digest = file_digest(settings.model_path) if settings.kv_dir else ""
-        places = Places(settings.run_dir, settings.kv_dir, digest)
+        places = Places(settings.run_dir, settings.kv_dir, digest, settings.worker_bytes)
         maker = ForkHost(reactor, model, shape, places, server.announce)
     server.serve(maker)
     _log.info("serving %s", settings.model_path)

@@ -1,4 +1,4 @@
-"""Where a host and what is forked from it keep things."""
+"""Where a host and what is forked from it keep things, and how much they may take."""
 
 import hashlib
 import os
@@ -7,6 +7,8 @@ from pathlib import Path
 
 from sits.runtime.engine import ModelInfo
 from sits.runtime.host._prefixes import PrefixFiles
+
+WORKER_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -17,11 +19,13 @@ class Places:
         run_dir: for workers' sockets and the board, open to this user alone.
         kv_dir: for prefixes that outlive their template; empty: they are kept in memory alone.
         model_digest: digest of the model file, by which prefixes are found.
+        worker_bytes: how much memory a worker may take beyond what it has of its template.
     """
 
     run_dir: str
     kv_dir: str = ""
     model_digest: str = ""
+    worker_bytes: int = WORKER_BYTES
 
     @property
     def board(self) -> str:

@@ -44,6 +44,8 @@ from sits.wire import (
 # How long after its drain a worker may take to end by itself.
 _OVERDUE_S = 1.0
 
+_KILLED = "killed by SIGKILL"
+
 _log = logging.getLogger(__name__)
 
 
@@ -229,6 +231,8 @@ class _Template:
         del self._workers[worker.name]
         worker.seat.give_back()
         reason = f"{how}: {worker.doom}" if worker.doom else how
+        if how == _KILLED and not worker.doom:
+            reason = f"{how}, perhaps by the kernel when the machine was out of memory"
         for name in list(worker.units):
             self._gone(worker, name, reason)
 

@@ -6,6 +6,7 @@ import socket
 from sits._process import set_process_name
 from sits.runtime.batch import BatchRules
 from sits.runtime.host._board import Seat
+from sits.runtime.host._memory import limit_memory
 from sits.runtime.host._messages import FromForkedWorker, StartWorker
 from sits.runtime.host._places import Places
 from sits.runtime.host._reactor import Reactor
@@ -26,6 +27,7 @@ def run_worker(
 ) -> None:
     """Be a worker, of `first` and what the template adds, until the last of them has ended."""
     set_process_name("sits-worker")
+    limit_memory(places.worker_bytes)
     worker = _Worker(link, runner, seat, places)
     worker.start(first)
     while not worker.server.stopped and not worker.up.closed:
