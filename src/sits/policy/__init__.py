@@ -1,6 +1,7 @@
 """Every decision of the platform, as pure functions of what is observed.
 
     decide_instances(state, observed, spec, now_s) -> Decision     how many instances a unit has
+    decide_templates(uses, templates, memory, now_s) -> …          what else is kept warm
     pick_instance(candidates) -> candidate | None                  which takes the next request
     Backoff, after_failure, after_health                           when to try again
 
@@ -19,6 +20,7 @@ from sits.policy._backoff import (
     is_failing,
     may_try,
 )
+from sits.policy._batch import choose_batch, least_batch, predict_p99_ms
 from sits.policy._instances import (
     Decision,
     InstanceView,
@@ -31,6 +33,14 @@ from sits.policy._instances import (
     decide_instances,
 )
 from sits.policy._route import Candidate, pick_instance
+from sits.policy._templates import (
+    Memory,
+    TemplateDecision,
+    TemplateKey,
+    TemplateUse,
+    TemplateView,
+    decide_templates,
+)
 
 __all__ = [
     "CRASH_LOOP_FAILURES",
@@ -39,18 +49,27 @@ __all__ = [
     "Candidate",
     "Decision",
     "InstanceView",
+    "Memory",
     "Observed",
     "Phase",
     "ScaleSpec",
     "ScaleState",
     "Start",
     "Stop",
+    "TemplateDecision",
+    "TemplateKey",
+    "TemplateUse",
+    "TemplateView",
     "after_failure",
     "after_health",
     "backoff_due_s",
+    "choose_batch",
     "decide_instances",
+    "decide_templates",
     "is_crash_looping",
     "is_failing",
+    "least_batch",
     "may_try",
     "pick_instance",
+    "predict_p99_ms",
 ]

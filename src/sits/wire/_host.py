@@ -99,7 +99,8 @@ class StartInstance(msgspec.Struct, frozen=True, tag="start_instance"):
 
     `remotes` are the endpoints of a remote host's instance, in the order in which they are
     tried; a model's host has none. `prompt` is the unit's, whose prefix it starts with where
-    that was taught, here or in an earlier life of the host.
+    that was taught, here or in an earlier life of the host. `itl_ms` is the unit's objective
+    for the time between two tokens, of 99 of 100; None: it has none.
     """
 
     instance: str
@@ -107,6 +108,7 @@ class StartInstance(msgspec.Struct, frozen=True, tag="start_instance"):
     unit: str
     remotes: tuple[RemoteEndpoint, ...] = ()
     prompt: UnitPrompt = UnitPrompt()
+    itl_ms: float | None = None
 
 
 class StopInstance(msgspec.Struct, frozen=True, tag="stop_instance"):

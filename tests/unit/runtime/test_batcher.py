@@ -383,3 +383,25 @@ def test_logprobs_are_told_with_each_token_where_asked() -> None:
         (TokenLogprob(104, b"h", 0.0, ((b"h", 0.0),)),),
         (TokenLogprob(105, b"i", 0.0, ((b"i", 0.0),)),),
     ]
+
+
+def test_an_objective_bounds_how_many_run_together() -> None:
+    shape = PoolShape(sequences=4, sequence_tokens=64, batch_tokens=64)
+    batcher, engine = make_timed(shape)
+    # The fake takes 1 ms a step whatever is in it; before it is known, a step is thought to
+    # take 10 ms, and 3 more for each token.
+    batcher.aim("strict", 17.0)
+    for number in range(4):
+        batcher.submit(ask("words", f"r{number}"), "strict")
+    batcher.step()
+    assert len(engine.steps[0]) == 2
+    events = run(batcher)
+    assert [text_of(events, f"r{number}") for number in (2, 3)] == ["words", "words"]
+
+
+def test_without_an_objective_all_run_together() -> None:
+    batcher, engine = make_timed(PoolShape(sequences=4, sequence_tokens=64, batch_tokens=64))
+    for number in range(4):
+        batcher.submit(ask("words", f"r{number}"), "relaxed")
+    batcher.step()
+    assert len(engine.steps[0]) == 4

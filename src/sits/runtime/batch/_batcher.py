@@ -97,6 +97,10 @@ class Batcher:
         """How long the longest step is likely to take."""
         return self._scheduler.longest_us
 
+    def aim(self, unit: str, itl_ms: float | None) -> None:
+        """Take a unit's objective for the time between two tokens, of 99 of 100; None: none."""
+        self._scheduler.aim(unit, None if itl_ms is None else itl_ms * 1000)
+
     def submit(self, request: Generate | Embed, unit: str = "") -> None:
         """Take a unit's request in.
 

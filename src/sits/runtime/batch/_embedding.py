@@ -93,6 +93,9 @@ class EmbeddingBatcher:
         """The ids of all requests here."""
         return frozenset(r.request.request_id for r in self._requests)
 
+    def aim(self, unit: str, itl_ms: float | None) -> None:
+        """See `Batcher.aim`: vectors have no tokens between which there could be a time."""
+
     def submit(self, request: Generate | Embed, unit: str = "") -> None:
         """Take a request in.
 

@@ -1,4 +1,4 @@
-"""How long a step takes, learnt from the steps so far.
+"""How long a step takes, and how fast requests arrive, learnt from those so far.
 
 A step costs something itself (the weights are read once) and something for each token. Both are
 fitted by least squares, in which older steps count ever less; a guess stands in before the first.
@@ -66,3 +66,27 @@ class Pace:
             for tokens in (1, 64):
                 fit.add(tokens, _FIXED_US + tokens * _TOKEN_US, weight=0.1)
         return fit
+
+
+class Rate:
+    """How many requests arrive each second, of late: the newest intervals count most."""
+
+    _NEWEST = 0.2
+
+    def __init__(self) -> None:
+        self._last_us: int | None = None
+        self._interval_us = 0.0
+
+    def arrive(self, now_us: int) -> None:
+        """Count an arrival."""
+        if self._last_us is not None:
+            interval_us = max(0, now_us - self._last_us)
+            if not self._interval_us:
+                self._interval_us = float(interval_us)
+            self._interval_us += self._NEWEST * (interval_us - self._interval_us)
+        self._last_us = now_us
+
+    @property
+    def per_s(self) -> float:
+        """The rate; 0 before there was any interval."""
+        return 1e6 / self._interval_us if self._interval_us else 0.0

@@ -10,12 +10,18 @@ Rules, in their order of precedence:
 3. Where the pool has no cells for a step, what is kept goes first; then prompts wait; then the
    newest answer is parked, as often as need be. The oldest always goes on.
 4. What was parked comes back before anything new begins, the oldest first.
+5. Where a unit whose requests are here has an objective for the time between two tokens, only
+   so many run together as likely keep it; the strictest one counts.
 
 A request that runs alone is fed its prompt in pieces of `batch_tokens`, so that its greedy text
 is that of any other llama.cpp front end with the same batch size.
 """
 
-from sits.runtime.batch._pace import Pace
+import math
+from collections.abc import Iterable
+
+from sits.policy import choose_batch
+from sits.runtime.batch._pace import Pace, Rate
 from sits.runtime.batch._queue import FairQueue
 from sits.runtime.batch._request import RunningRequest
 from sits.runtime.engine import Engine, EngineError, Feed
@@ -46,14 +52,24 @@ class Scheduler:
         self._parked: list[RunningRequest] = []  # oldest first
         self._arrivals = 0
         self._arrived: dict[RunningRequest, int] = {}
+        self._objectives_us: dict[str, float] = {}
+        self._rate = Rate()
 
     @property
     def longest_us(self) -> float:
         """How long a step with a full batch is likely to take, on one thread."""
         return self._pace.predict_us(self._engine.shape.batch_tokens)
 
+    def aim(self, unit: str, itl_us: float | None) -> None:
+        """Take a unit's objective for the time between two tokens; None: it has none."""
+        if itl_us is None:
+            self._objectives_us.pop(unit, None)
+        else:
+            self._objectives_us[unit] = itl_us
+
     def add(self, request: RunningRequest) -> None:
         """Have a request wait for its turn."""
+        self._rate.arrive(request.marked_us)
         here = (*self._running, *self._parked, *self._queue)
         self._queue.push(request, frozenset(each.unit for each in here))
         self._arrivals += 1
@@ -100,7 +116,10 @@ class Scheduler:
         batch = [(request, request.next_feed(1)) for request in answers[:room]]
         room -= len(batch)
         if batch:
-            fitting = self._pace.tokens_within(self._stall_us, threads) - len(batch)
+            limit_us = min(
+                self._stall_us, self._target_us({request.unit for request in answers}) or math.inf
+            )
+            fitting = self._pace.tokens_within(limit_us, threads) - len(batch)
             room = min(room, max(fitting, _LEAST_PIECE))
         prompts.sort(key=lambda each: (self._queue.served(each.unit), self._arrived[each]))
         free = self._engine.free_cells - len(batch)
@@ -125,9 +144,27 @@ class Scheduler:
 
     def _admit(self) -> None:
         while not self._parked and (request := self._queue.first()) is not None:
-            if not self._take_up(request):
+            if len(self._running) >= self._most(request.unit) or not self._take_up(request):
                 return
             self._queue.remove(request)
+
+    def _most(self, unit: str) -> int:
+        """Return how many may run together when one of `unit` joins."""
+        most = self._engine.shape.sequences
+        target_us = self._target_us({unit, *(request.unit for request in self._running)})
+        if target_us is None:
+            return most
+        return choose_batch(
+            self._rate.per_s,
+            target_us / 1e3,
+            lambda batch: self._pace.predict_us(batch) / 1e3,
+            most,
+        )
+
+    def _target_us(self, units: Iterable[str]) -> float | None:
+        return min(
+            (self._objectives_us[u] for u in units if u in self._objectives_us), default=None
+        )
 
     def _take_up(self, request: RunningRequest) -> bool:
         """Give a request its sequence; False: there is no room."""

@@ -45,6 +45,10 @@ class AnyBatcher(Protocol):
         """How long the longest step is likely to take."""
         ...
 
+    def aim(self, unit: str, itl_ms: float | None) -> None:
+        """Take a unit's objective for the time between two tokens."""
+        ...
+
     def submit(self, request: Generate | Embed, unit: str = "") -> None:
         """Take a unit's request in, or raise `RequestRefused`."""
         ...

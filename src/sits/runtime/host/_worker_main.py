@@ -61,6 +61,7 @@ class _Worker:
             message = f"{endpoint} cannot be listened on: {error}"
             self._tell(InstanceGone(order.instance, "start_failed", message))
             return
+        self._batcher.aim(order.unit, order.itl_ms)
         value = Instance(endpoint, start.tier, self._runner.capacity)
         self._tell(InstanceReady(order.instance, order.tenant, order.unit, value))
 
