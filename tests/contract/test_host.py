@@ -3,29 +3,16 @@
 Real processes, started as the node starts them; the fake engine keeps it fast.
 """
 
-import json
 import os
 import signal
 import struct
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 
-from sits.runtime.host import HostSettings
-from sits.runtime.remote import RemoteSettings
-from sits.testing import FakeEndpointBehaviour, FakeOpenAI
 from sits.wire import (
     Cancel,
-    ChatPrompt,
-    CloseTemplate,
     Embed,
     Embedded,
     Emitted,
@@ -33,128 +20,20 @@ from sits.wire import (
     Finished,
     FinishReason,
     FromHost,
-    FromWorker,
-    Generate,
     HostReady,
-    Instance,
     InstanceGone,
     InstanceReady,
-    MemoryUse,
-    Message,
     OpenTemplate,
-    RemoteEndpoint,
     StartInstance,
     StopInstance,
-    TeachPrefix,
-    TemplateClosed,
     TemplateFailed,
     TemplateReady,
     Tier,
-    UnitPrompt,
     Usage,
 )
-from tests.links import Link, wait_for
-from tests.processes import children, end, is_running
-
-STEP_S = 0.002
-
-
-class Host:
-    """A host process and a control's link to it.
-
-    Args:
-        directory: for its sockets; short, since a unix socket's path has at most 107 bytes.
-        kind: "fork", "resident" or "remote".
-        step_s: how long a step of the engine takes, or an endpoint waits before each piece.
-        behaviour: of the fake model, beside that.
-    """
-
-    def __init__(
-        self, directory: Path, kind: str, *, step_s: float = STEP_S, **behaviour: Any
-    ) -> None:
-        self.kind = kind
-        self.endpoint = str(directory / "host.sock")
-        self.openai = FakeOpenAI(FakeEndpointBehaviour(pause_s=step_s))
-        if kind == "remote":
-            self.openai.__enter__()
-            module, settings = "sits.runtime.remote", self._remote_settings(directory)
-        else:
-            model = directory / "model.json"
-            model.write_text(json.dumps({"step_s": step_s, **behaviour}))
-            module, settings = "sits.runtime.host", self._settings(directory, model)
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", module, msgspec.json.encode(settings)],
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-        )
-        self._links: list[Link] = []
-        self.link = self.connect(self.endpoint, FromHost)
-
-    def _settings(self, directory: Path, model: Path) -> Any:
-        return HostSettings(
-            model_path=str(model),
-            endpoint=self.endpoint,
-            run_dir=str(directory / "i"),
-            parent_pid=os.getpid(),
-            engine="sits.testing:load_fake",
-            resident=self.kind == "resident",
-            kv_dir=str(directory / "kv"),
-            sequences=2,
-            worker_bytes=256 << 20,
-        )
-
-    def _remote_settings(self, directory: Path) -> Any:
-        return RemoteSettings(
-            tenant="acme",
-            endpoint=self.endpoint,
-            run_dir=str(directory / "i"),
-            secrets_dir=str(directory / "secrets"),
-            parent_pid=os.getpid(),
-            capacity=2,
-        )
-
-    @property
-    def remotes(self) -> tuple[RemoteEndpoint, ...]:
-        """What an instance's order names."""
-        return (RemoteEndpoint(self.openai.url, "there"),) if self.kind == "remote" else ()
-
-    def connect(self, endpoint: str, types: Any = FromWorker) -> Link:
-        link = Link(endpoint, types)
-        self._links.append(link)
-        return link
-
-    def start(
-        self,
-        name: str,
-        tenant: str = "acme",
-        unit: str = "chat",
-        prompt: UnitPrompt = UnitPrompt(),  # noqa: B008 - it is frozen
-    ) -> Instance:
-        self.link.send(StartInstance(name, tenant, unit, self.remotes, prompt))
-        ready = self.link.next(InstanceReady)
-        assert ready.instance == name
-        value = ready.value
-        assert isinstance(value, Instance)
-        return value
-
-    def close(self) -> None:
-        for link in self._links:
-            link.close()
-        end(self.process)
-        if self.kind == "remote":
-            self.openai.__exit__(None, None, None)
-        else:
-            self.openai.close()
-
-
-@contextmanager
-def running(kind: str, **more: Any) -> Iterator[Host]:
-    """Run a host. Not in `tmp_path`, whose names are too long for sockets."""
-    with tempfile.TemporaryDirectory(prefix="sits-") as directory:
-        host = Host(Path(directory), kind, **more)
-        try:
-            yield host
-        finally:
-            host.close()
+from tests.hosts import Host, answer, ask, running
+from tests.links import wait_for
+from tests.processes import children, is_running
 
 
 @pytest.fixture(params=["fork", "resident", "remote"])
@@ -173,22 +52,6 @@ def model_host(request: pytest.FixtureRequest) -> Iterator[Host]:
 def forked() -> Iterator[Host]:
     with running("fork") as host:
         yield host
-
-
-def ask(words: str, request_id: str = "r1", max_tokens: int | None = None) -> Generate:
-    return Generate(request_id, ChatPrompt((Message("user", words),)), max_tokens=max_tokens)
-
-
-def answer(worker: Link) -> tuple[str, Finished]:
-    text, seq = "", 0
-    while True:
-        event = worker.next()
-        if isinstance(event, Finished):
-            return text, event
-        assert isinstance(event, Emitted)
-        assert event.piece.seq == seq
-        seq += 1
-        text += event.piece.text
 
 
 def test_says_first_what_it_serves(host: Host) -> None:
@@ -451,161 +314,3 @@ def memory_of(pid: int) -> bytes:
             memory.seek(start)
             parts.append(memory.read(stop - start) or b"")
     return b"".join(parts)
-
-
-# what is shared, what is kept, what does not go on
-
-SYSTEM = UnitPrompt("A constant beginning that is longer than thirty-two tokens.")
-
-
-def ask_after(system: UnitPrompt, words: str) -> Generate:
-    messages = (Message("system", system.system or ""), Message("user", words))
-    return Generate("r1", ChatPrompt(messages))
-
-
-def cached_tokens(host: Host, endpoint: str, system: UnitPrompt = SYSTEM) -> int:
-    worker = host.connect(endpoint)
-    worker.send(ask_after(system, "and then?"))
-    text, finished = answer(worker)
-    assert text == "and then?"
-    worker.close()
-    return finished.usage.cached_tokens
-
-
-def prefix_tokens(system: UnitPrompt) -> int:
-    # The fake's template: a mark, the system's words, its end, and the user's mark.
-    return len((system.system or "").encode()) + 3
-
-
-def files(host: Host) -> list[Path]:
-    return list(Path(host.endpoint).parent.glob("kv/*/*.kv"))
-
-
-def stop(host: Host, name: str) -> None:
-    host.link.send(StopInstance(name, drain_s=1.0))
-    assert host.link.next(InstanceGone).code == "stopped"
-
-
-def teach(host: Host, system: UnitPrompt = SYSTEM) -> None:
-    host.link.send(TeachPrefix("acme", "chat", system))
-    wait_for(lambda: files(host) or None, "no prefix was kept")
-    # The template takes it in after the file is there; an order behind it is obeyed after that.
-    wait_for(lambda: not teachers(host) or None, "a teacher does not end")
-
-
-def teachers(host: Host) -> list[int]:
-    found = [child for pid in children(host.process.pid) for child in children(pid)]
-    return [pid for pid in found if _name(pid) == "sits-teacher"]
-
-
-def _name(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
-
-
-def test_units_of_a_tenant_share_a_worker_and_what_it_computed(forked: Host) -> None:
-    one = forked.start("one-1", unit="one")
-    assert cached_tokens(forked, one.endpoint) == 0
-    two = forked.start("two-1", unit="two")
-    assert (one.tier, two.tier) == (Tier.COOL, Tier.HOT)
-    # The same words again: all but the last token.
-    assert cached_tokens(forked, two.endpoint) == prefix_tokens(SYSTEM) + len("and then?") + 1
-    stop(forked, "one-1")
-    assert cached_tokens(forked, two.endpoint) > prefix_tokens(SYSTEM)
-    stop(forked, "two-1")
-
-
-def test_tenants_share_nothing(forked: Host) -> None:
-    assert cached_tokens(forked, forked.start("a-1", tenant="a").endpoint) == 0
-    assert cached_tokens(forked, forked.start("b-1", tenant="b").endpoint) == 0
-
-
-def test_a_worker_begins_with_what_its_template_was_taught(forked: Host) -> None:
-    teach(forked)
-    value = forked.start("chat-1", prompt=SYSTEM)
-    assert value.tier is Tier.WARM
-    assert cached_tokens(forked, value.endpoint) == prefix_tokens(SYSTEM)
-
-
-def test_a_prefix_outlives_its_template(forked: Host) -> None:
-    teach(forked)
-    forked.link.send(CloseTemplate("acme"))
-    forked.link.next(TemplateClosed)
-    value = forked.start("chat-1", prompt=SYSTEM)
-    assert value.tier is Tier.COOL
-    assert cached_tokens(forked, value.endpoint) == prefix_tokens(SYSTEM)
-
-
-@pytest.mark.parametrize("damage", ["cut", "altered", "empty"])
-def test_a_broken_prefix_file_is_not_used_and_goes(forked: Host, damage: str) -> None:
-    teach(forked)
-    forked.link.send(CloseTemplate("acme"))
-    forked.link.next(TemplateClosed)
-    (path,) = files(forked)
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes({"cut": data[:-7], "altered": bytes(data), "empty": b""}[damage])
-    value = forked.start("chat-1", prompt=SYSTEM)
-    assert cached_tokens(forked, value.endpoint) == 0
-    assert not files(forked)
-
-
-def test_a_template_with_instances_is_not_closed(model_host: Host) -> None:
-    host = model_host
-    value = host.start("chat-1")
-    host.link.send(CloseTemplate("acme"))
-    assert host.link.next((TemplateReady, TemplateClosed)) is not None
-    worker = host.connect(value.endpoint)
-    worker.send(ask("still here"))
-    assert answer(worker)[0] == "still here"
-
-
-def workers(host: Host) -> list[int]:
-    found = [child for pid in children(host.process.pid) for child in children(pid)]
-    return [pid for pid in found if _name(pid) == "sits-worker"]
-
-
-@pytest.mark.parametrize("busy", [True, False])
-def test_a_stopped_worker_is_found_and_killed(forked: Host, busy: bool) -> None:
-    worker = forked.connect(forked.start("chat-1").endpoint)
-    if busy:
-        worker.send(ask("x" * 1500))
-        worker.next(Emitted)
-    (pid,) = workers(forked)
-    os.kill(pid, signal.SIGSTOP)
-    gone = forked.link.next(InstanceGone)
-    assert (gone.instance, gone.code) == ("chat-1", "instance_lost")
-    assert "stopped" in gone.message
-    assert not is_running(pid)
-
-
-def test_a_worker_whose_step_never_ends_is_found_and_killed() -> None:
-    with running("fork", step_s=30.0) as host:
-        worker = host.connect(host.start("chat-1").endpoint)
-        worker.send(ask("x"))
-        gone = host.link.next(InstanceGone)
-        assert (gone.instance, gone.code) == ("chat-1", "instance_lost")
-        assert "no progress" in gone.message
-
-
-def test_a_worker_that_takes_too_much_memory_ends_alone_and_says_so() -> None:
-    with running("fork", step_bytes=16 << 20) as host:
-        other = host.start("b-1", tenant="b")
-        worker = host.connect(host.start("a-1", tenant="a").endpoint)
-        worker.send(ask("x" * 200))
-        gone = host.link.next(InstanceGone)
-        assert (gone.instance, gone.code) == ("a-1", "instance_lost")
-        assert "out of memory" in gone.message
-        worker = host.connect(other.endpoint)
-        worker.send(ask("fine"))
-        assert answer(worker)[0] == "fine"
-
-
-def test_what_a_host_takes_is_told(forked: Host) -> None:
-    forked.start("a-1", tenant="a")
-    use = forked.link.next(MemoryUse)
-    assert set(use.templates) == {"a"}
-    assert 1 << 20 < use.host < 1 << 30
-    assert 1 << 20 < use.templates["a"] < 1 << 30
