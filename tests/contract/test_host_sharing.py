@@ -2,6 +2,7 @@
 
 import os
 import signal
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -196,3 +197,38 @@ def test_what_a_host_takes_is_told(forked: Host) -> None:
     assert set(use.templates) == {"a"}
     assert 1 << 20 < use.host < 1 << 30
     assert 1 << 20 < use.templates["a"] < 1 << 30
+
+
+SECRET = "xq7-only-one-tenant-says-this-zv9"
+
+
+def holds(pid: int, text: str) -> bool:
+    """Return whether a process's memory has a text, as bytes or as packed token ids."""
+    raw = text.encode()
+    packed = array("i", list(raw)).tobytes()
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in maps:
+            span, rights = line.split()[:2]
+            if not rights.startswith("rw"):
+                continue
+            first, last = (int(each, 16) for each in span.split("-"))
+            try:
+                memory.seek(first)
+                data = memory.read(last - first)
+            except OSError:
+                continue
+            if raw in data or packed in data:
+                return True
+    return False
+
+
+def test_another_tenants_words_are_in_no_worker_of_mine(forked: Host) -> None:
+    worker = forked.connect(forked.start("a-1", tenant="a").endpoint)
+    worker.send(ask(SECRET))
+    assert answer(worker)[0] == SECRET
+    forked.start("b-1", tenant="b")
+    theirs, mine = sorted(workers(forked))
+    assert holds(theirs, SECRET)
+    assert not holds(mine, SECRET)
+    # Nor in the base host, from which every tenant's template is forked.
+    assert not holds(forked.process.pid, SECRET)
