@@ -33,7 +33,8 @@ def answer(
     engine.open(0)
     sampler = engine.make_sampler(sampling, history)
     tokens = [*model.tokenize(PROMPT.format(words), parse_special=True), *history]
-    start, found = 0, []
+    start = 0
+    found: list[int] = []
     while len(found) < most:
         (drawn,) = engine.step([Feed(0, start, tokens, sampler)])
         if model.is_end(drawn.token):
