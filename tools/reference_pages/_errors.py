@@ -47,6 +47,7 @@ MEANINGS: Mapping[str, str] = {
     "duplicate_request": "an instance was given one request id twice: a fault of ours",
     "endpoint_failed": "no endpoint elsewhere could answer; the message says why of each",
     "endpoint_lost": "an endpoint elsewhere broke off in the middle of its answer",
+    "deadline_exceeded": "the answer was not whole in the time that its request gave it",
     "engine_error": "the engine failed; the log has the request's id",
     "header_timeout": "the headers were not there in 10 s",
     "header_too_large": "the headers are longer than 64 KiB",

@@ -102,6 +102,11 @@ class Activator:
         """A mark in time: an instance that came later was started since."""
         return self._links_seen
 
+    def revision(self, key: UnitKey) -> str | None:
+        """Return the revision that a unit's instances now serve; None: it is gone."""
+        unit = self._units.get(key)
+        return None if unit is None or unit.route is None else unit.route.revision
+
     def apply(self, routes: Iterable[UnitRoute]) -> None:
         """Take over a whole new table: connect what came, retire what went, wake who waited."""
         named = {(route.tenant, route.name): route for route in routes}

@@ -97,14 +97,14 @@ def decode_object(body: bytes) -> dict[str, Any]:
     return value
 
 
-def check_plain(value: object, param: str) -> None:
+def check_plain(value: object, param: str, max_depth: int = _MAX_DEPTH) -> None:
     """Check values that are passed on as they are.
 
     Raises:
-        ApiError: they are nested too deeply, or hold a number beyond 64 bits.
+        ApiError: they are nested deeper than `max_depth` levels, or hold a number beyond 64 bits.
     """
     level: list[object] = [value]
-    for _ in range(_MAX_DEPTH):
+    for _ in range(max_depth):
         below: list[object] = []
         for each in level:
             if isinstance(each, dict):
@@ -118,7 +118,7 @@ def check_plain(value: object, param: str) -> None:
         level = below
     raise invalid(
         param,
-        f"{param!r} is nested deeper than {_MAX_DEPTH} levels; make it flatter",
+        f"{param!r} is nested deeper than {max_depth} levels; make it flatter",
         "invalid_json",
     )
 

@@ -1,6 +1,6 @@
 """`POST /v1/chat/completions`: reading the request. Pure.
 
-What the engine cannot do yet is refused by name, so that no client believes it has it; what
+What cannot be done here yet is refused by name, so that no client believes it has it; what
 changes nothing in the answer (`user`, `metadata`, ...) is taken and dropped. Source: OpenAI's
 API reference for chat completions; `min_p` is an extension of ours (and of others).
 """
@@ -9,10 +9,19 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from sits.gateway._errors import ApiError, invalid
-from sits.gateway._fields import Fields, take_max_tokens, take_sampling, take_stop
+from sits.gateway._fields import Fields
 from sits.gateway._job import Job, require_kind
 from sits.gateway._render_chat import ChatRenderer
+from sits.gateway._sampling import (
+    MAX_BIASES,
+    take_max_tokens,
+    take_sampling,
+    take_stop,
+    take_top_logprobs,
+)
 from sits.wire import ChatPrompt, Message, UnitKind, UnitRoute
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
@@ -30,33 +39,34 @@ _HARMLESS = (
 # Each with the values that ask for nothing beyond what there is.
 _UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {
     "audio": (),
-    "frequency_penalty": (0,),
     "function_call": ("none",),
     "functions": ([],),
-    "logit_bias": ({},),
-    "logprobs": (False,),
     "modalities": (["text"],),
     "n": (1,),
     "prediction": (),
-    "presence_penalty": (0,),
     "reasoning_effort": (),
-    "response_format": ({"type": "text"},),
     "store": (False,),
     "tool_choice": ("none",),
     "tools": ([],),
-    "top_logprobs": (0,),
     "verbosity": (),
     "web_search_options": (),
 }
 
 
-def read_chat(body: dict[str, Any], find: Callable[[str], UnitRoute], *, max_messages: int) -> Job:
+def read_chat(
+    body: dict[str, Any],
+    find: Callable[[str], UnitRoute],
+    *,
+    max_messages: int,
+    max_biases: int = MAX_BIASES,
+) -> Job:
     """Read a chat completion request.
 
     Args:
         body: the request's object.
         find: returns the route of a unit that the caller may use, by its name.
         max_messages: most messages that are taken.
+        max_biases: most tokens in `logit_bias` that are taken.
 
     Raises:
         ApiError: something in it cannot be taken; the message names the field.
@@ -67,7 +77,8 @@ def read_chat(body: dict[str, Any], find: Callable[[str], UnitRoute], *, max_mes
     messages = _take_messages(fields, max_messages)
     stream = fields.flag("stream")
     include_usage = _take_stream_options(fields, stream)
-    sampling = take_sampling(fields)
+    sampling = take_sampling(fields, max_biases=max_biases)
+    top_logprobs = take_top_logprobs(fields)
     max_tokens = take_max_tokens(fields, "max_tokens", "max_completion_tokens")
     stop = take_stop(fields)
     for name in _HARMLESS:
@@ -77,11 +88,13 @@ def read_chat(body: dict[str, Any], find: Callable[[str], UnitRoute], *, max_mes
     return Job(
         unit=unit,
         prompt=ChatPrompt(_with_system(unit.system, messages)),
-        sampling=sampling,
+        sampling=msgspec.structs.replace(sampling, top_logprobs=top_logprobs),
         stop=stop,
         max_tokens=max_tokens,
         stream=stream,
-        make_renderer=partial(ChatRenderer, include_usage=include_usage),
+        make_renderer=partial(
+            ChatRenderer, include_usage=include_usage, logprobs=top_logprobs is not None
+        ),
     )
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any
 
+from sits.gateway._deadline import TIMEOUT_HEADER
 from sits.gateway._errors import ApiError, shutting_down
 from sits.gateway._exchange import EXCHANGE, Exchange, open_exchange
 from sits.gateway._table import RoutingTable
@@ -24,7 +25,10 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 _OPEN_PATHS = frozenset({"/", "/livez", "/readyz"})
 # Two of one would leave it to chance (or to an attacker) which one is believed, here and in
 # whatever stands before the gateway. Source: RFC 9112, section 3.2, for `Host`.
-_ONCE = frozenset({b"host", b"authorization", b"x-api-key", HOPS_HEADER.encode("ascii")})
+_ONCE = frozenset(
+    {b"host", b"authorization", b"x-api-key"}
+    | {name.encode("ascii") for name in (HOPS_HEADER, TIMEOUT_HEADER)}
+)
 
 
 class Edge:
@@ -34,10 +38,18 @@ class Edge:
         app: the routes.
         table: the keys and units of now.
         allowed_hosts: see `Settings.allowed_hosts`.
+        on_end: told of each request when it has ended, but for probes.
     """
 
-    def __init__(self, app: App, table: RoutingTable, allowed_hosts: Collection[str]) -> None:
+    def __init__(
+        self,
+        app: App,
+        table: RoutingTable,
+        allowed_hosts: Collection[str],
+        on_end: Callable[[Exchange], None],
+    ) -> None:
         self._app = app
+        self._on_end = on_end
         self._table = table
         self._allowed_hosts = frozenset(host.lower() for host in allowed_hosts)
         self.draining = False
@@ -65,6 +77,7 @@ class Edge:
         finally:
             if scope["path"] not in _OPEN_PATHS:  # probes come all the time and say nothing
                 exchange.log_end(time.monotonic())
+                self._on_end(exchange)
 
     def _refusal(self, scope: Scope, exchange: Exchange) -> ApiError | None:
         if (twice := _given_twice(scope["headers"])) is not None:

@@ -1,8 +1,10 @@
 """The routes: which path means what."""
 
+import time
 from collections.abc import Sequence
 from functools import partial
 
+import anyio
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -12,18 +14,23 @@ from starlette.routing import BaseRoute, Route
 
 from sits.gateway._body import ClientGoneError, decode_object, read_body
 from sits.gateway._chat import read_chat
+from sits.gateway._deadline import Deadline, read_deadline
 from sits.gateway._edge import App, Receive, Scope, Send
 from sits.gateway._embeddings import read_embeddings
 from sits.gateway._errors import ApiError
 from sits.gateway._exchange import EXCHANGE, Exchange
 from sits.gateway._job import AnyJob
+from sits.gateway._metrics import Metrics
 from sits.gateway._query import read_query
 from sits.gateway._relay import Relay
 from sits.gateway._settings import Settings
 from sits.gateway._table import RoutingTable
 from sits.wire import HOPS_HEADER, UnitRoute
 
-_POINTER = b'{"service":"sits","openai":"/v1","units":"/iu/NAME/v1/query","control":"/api/v1"}'
+_POINTER = (
+    b'{"service":"sits","openai":"/v1","units":"/iu/NAME/v1/query","control":"/api/v1",'
+    b'"metrics":"/metrics"}'
+)
 
 
 EMBEDDINGS_PATH = "/v1/embeddings"
@@ -62,44 +69,59 @@ class Generation:
         self._settings = settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange: Exchange = scope[EXCHANGE]
+        deadline = read_deadline(scope["headers"], exchange.started_s)
         try:
-            body = await read_body(
-                scope["headers"],
-                receive,
-                max_bytes=self._settings.max_body_bytes,
-                within_s=self._settings.body_s,
-            )
+            body = await self._read_body(scope, receive, deadline)
         except ClientGoneError:
             return
         job = self._read(scope, body)
-        _refuse_loop(scope[EXCHANGE], job.unit.name)
-        await self._relay.answer(scope, receive, send, job)
+        _refuse_loop(exchange, job.unit.name)
+        await self._relay.answer(scope, receive, send, job, deadline)
+
+    async def _read_body(self, scope: Scope, receive: Receive, deadline: Deadline) -> bytes:
+        settings = self._settings
+        with anyio.move_on_after(deadline.left_s(time.monotonic())):
+            return await read_body(
+                scope["headers"],
+                receive,
+                max_bytes=settings.max_body_bytes,
+                within_s=settings.body_s,
+            )
+        raise deadline.error()
 
     def _read(self, scope: Scope, body: bytes) -> AnyJob:
         exchange: Exchange = scope[EXCHANGE]
         find = partial(self._find, exchange)
+        settings = self._settings
         name: str | None = scope["path_params"].get("name")
         if name is not None:
             unit = find(name)
-            return read_query(decode_object(body), unit)
+            return read_query(decode_object(body), unit, max_biases=settings.max_biases)
         value = decode_object(body)
         if scope["path"] == EMBEDDINGS_PATH:
-            return read_embeddings(value, find, max_inputs=self._settings.max_inputs)
-        return read_chat(value, find, max_messages=self._settings.max_messages)
+            return read_embeddings(value, find, max_inputs=settings.max_inputs)
+        return read_chat(
+            value, find, max_messages=settings.max_messages, max_biases=settings.max_biases
+        )
 
     def _find(self, exchange: Exchange, name: str) -> UnitRoute:
-        return self._table.find(exchange.tenant, name)
+        unit = self._table.find(exchange.tenant, name)
+        exchange.unit = unit.name
+        return unit
 
 
 class Listing:
-    """The endpoints that answer from the table alone.
+    """The endpoints that answer from what the gateway itself knows.
 
     Args:
         table: the units of now.
+        metrics: what has been asked of them.
     """
 
-    def __init__(self, table: RoutingTable) -> None:
+    def __init__(self, table: RoutingTable, metrics: Metrics) -> None:
         self._table = table
+        self._metrics = metrics
         self.draining = False
 
     async def models(self, request: Request) -> Response:
@@ -113,6 +135,12 @@ class Listing:
         tenant = request.scope[EXCHANGE].tenant
         route = self._table.find(tenant, request.path_params["name"])
         return _json(msgspec.json.encode(_card(route)))
+
+    async def metrics(self, request: Request) -> Response:
+        """Tell the caller's units' figures, for Prometheus."""
+        tenant = request.scope[EXCHANGE].tenant
+        body, content_type = self._metrics.render(tenant, request.headers.get("accept", ""))
+        return Response(body, headers={"content-type": content_type})
 
     async def livez(self, request: Request) -> Response:
         """Say that the process answers."""
@@ -140,6 +168,7 @@ def make_routes(listing: Listing, generation: Generation, control_api: App) -> S
         Route("/v1/models", listing.models, methods=["GET"]),
         Route("/v1/models/{name:path}", listing.model, methods=["GET"]),
         Route("/api/v1/{path:path}", control_api),
+        Route("/metrics", listing.metrics, methods=["GET"]),
         Route("/livez", listing.livez, methods=["GET"]),
         Route("/readyz", listing.readyz, methods=["GET"]),
         Route("/", listing.pointer, methods=["GET"]),

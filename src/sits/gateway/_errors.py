@@ -38,6 +38,7 @@ _STATUS_OF_FAILURE: Mapping[str, int] = {
     "secret_missing": 503,
     "loop_detected": 508,
     "timeout": 504,
+    "deadline_exceeded": 504,
     "engine_error": 500,
 }
 _PARAM_OF_FAILURE: Mapping[str, str] = {

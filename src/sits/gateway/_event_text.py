@@ -14,7 +14,17 @@ _LINE_ENDS = tuple((char.encode(), b"\\u%04x" % ord(char)) for char in "\u0085\u
 def encode_text(text: str) -> bytes:
     """Return a text as a JSON string that no client takes for more than one line."""
     encoded = _encode(text)
-    if not text.isascii():
-        for raw, escaped in _LINE_ENDS:
-            encoded = encoded.replace(raw, escaped)
+    return encoded if text.isascii() else _escape(encoded)
+
+
+def encode_value(value: object) -> bytes:
+    """Return a value as JSON that no client takes for more than one line."""
+    encoded = _encode(value)
+    return encoded if encoded.isascii() else _escape(encoded)
+
+
+def _escape(encoded: bytes) -> bytes:
+    # Beyond ASCII there are only the texts in it.
+    for raw, escaped in _LINE_ENDS:
+        encoded = encoded.replace(raw, escaped)
     return encoded

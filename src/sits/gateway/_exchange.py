@@ -12,7 +12,7 @@ from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from sits.wire import HOPS_HEADER
+from sits.wire import HOPS_HEADER, Usage
 
 log = logging.getLogger("sits.gateway.requests")
 
@@ -44,7 +44,8 @@ class Exchange:
         unit: the unit it asks for.
         tier: how warm the instance was.
         first_piece_s: when the first piece came from the worker.
-        tokens: how many tokens were made for it.
+        tokens: how many tokens were made for it; of vectors, how many were read.
+        usage: what it took, once its answer is whole.
         error: the code of the error that it ended with.
     """
 
@@ -59,15 +60,20 @@ class Exchange:
     tier: str = ""
     first_piece_s: float = 0.0
     tokens: int = 0
+    usage: Usage | None = None
     error: str = ""
+
+    @property
+    def outcome(self) -> int:
+        """The response's status, `CLIENT_CLOSED` where there is none."""
+        return self.status or CLIENT_CLOSED
 
     def log_end(self, now_s: float) -> None:
         """Write the request's one line."""
         if not log.isEnabledFor(logging.INFO):
             return
-        status = self.status or CLIENT_CLOSED
         parts = [f"event=request id={self.request_id} method={self.method} path={self.path}"]
-        parts.append(f"status={status}")
+        parts.append(f"status={self.outcome}")
         for name in ("tenant", "unit", "tier", "error"):
             value = getattr(self, name)
             if value:

@@ -10,12 +10,6 @@ from typing import Any
 
 from sits.gateway._body import check_plain, kind_of
 from sits.gateway._errors import ApiError, invalid, shorten
-from sits.wire import Sampling
-
-_MAX_STOPS = 4
-_MAX_STOP_CHARS = 256
-_MIN_SEED, _MAX_SEED = -(2**63), 2**63 - 1
-_MAX_TOKENS = 2**31 - 1
 
 
 class Fields:
@@ -105,51 +99,6 @@ class Fields:
         """Return the error for a value that cannot be taken."""
         path = self.path(name)
         return invalid(path, f"{path!r} is {_show(value)}; expected {expected}")
-
-
-def take_sampling(fields: Fields) -> Sampling:
-    """Read how tokens are drawn."""
-    default = Sampling()
-    temperature = fields.number("temperature", "a number from 0 to 2", 0.0, 2.0)
-    top_p = fields.number("top_p", "a number above 0, at most 1", 5e-324, 1.0)
-    min_p = fields.number("min_p", "a number from 0 to 1", 0.0, 1.0)
-    seed = fields.integer("seed", "a 64-bit integer", _MIN_SEED, _MAX_SEED)
-    return Sampling(
-        temperature=default.temperature if temperature is None else temperature,
-        top_p=default.top_p if top_p is None else top_p,
-        min_p=default.min_p if min_p is None else min_p,
-        seed=seed,
-    )
-
-
-def take_max_tokens(fields: Fields, *names: str) -> int | None:
-    """Read the limit of an answer's tokens, by any of its names."""
-    given = {
-        name: value
-        for name in names
-        if (value := fields.integer(name, "an integer of at least 1", 1, _MAX_TOKENS)) is not None
-    }
-    if len(set(given.values())) > 1:
-        told = " and ".join(f"{name} is {value}" for name, value in given.items())
-        raise invalid(names[0], f"{told}; they mean the same: give one of them")
-    return next(iter(given.values()), None)
-
-
-def take_stop(fields: Fields) -> tuple[str, ...]:
-    """Read the texts at which an answer ends."""
-    expected = (
-        f"a string or at most {_MAX_STOPS} strings, each of 1 to {_MAX_STOP_CHARS} characters"
-    )
-    value = fields.take("stop")
-    if value is None:
-        return ()
-    stops = [value] if isinstance(value, str) else value
-    if not isinstance(stops, list) or len(stops) > _MAX_STOPS:
-        raise fields.wrong("stop", value, expected)
-    for index, stop in enumerate(stops):
-        if not isinstance(stop, str) or not 0 < len(stop) <= _MAX_STOP_CHARS:
-            raise fields.wrong(f"stop[{index}]", stop, expected)
-    return tuple(stops)
 
 
 def _show(value: object) -> str:

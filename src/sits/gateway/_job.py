@@ -1,5 +1,6 @@
 """What every endpoint turns its request into, and what the relay then carries out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +14,7 @@ from sits.wire import (
     Sampling,
     TemplatePrompt,
     Tier,
+    TokenLogprob,
     UnitKind,
     UnitRoute,
     Usage,
@@ -53,7 +55,13 @@ class Renderer(Protocol):
         """Return the events that end a whole answer."""
         ...
 
-    def whole(self, text: str, reason: FinishReason, usage: Usage) -> bytes:
+    def whole(
+        self,
+        text: str,
+        reason: FinishReason,
+        usage: Usage,
+        logprobs: Sequence[TokenLogprob] = (),
+    ) -> bytes:
         """Return the one document of an answer that is not streamed."""
         ...
 
@@ -64,6 +72,24 @@ class MakeRenderer(Protocol):
     def __call__(self, facts: Facts) -> Renderer:
         """Return the renderer."""
         ...
+
+
+@dataclass(frozen=True)
+class Going:
+    """How far a request is when an instance is given it.
+
+    Attributes:
+        timeout_ms: what is left of its time; None: it has no limit of its own.
+        accepted: tokens of its answer from instances that were lost.
+        next_seq: how many pieces came from those.
+    """
+
+    timeout_ms: int | None = None
+    accepted: tuple[int, ...] = ()
+    next_seq: int = 0
+
+
+_FROM_THE_BEGINNING = Going()
 
 
 @dataclass(frozen=True)
@@ -88,9 +114,19 @@ class Job:
     stream: bool
     make_renderer: MakeRenderer
 
-    def order(self, request_id: str, hops: int = 0) -> Generate:
-        """Return the message that asks a worker for the answer."""
-        return Generate(request_id, self.prompt, self.sampling, self.stop, self.max_tokens, hops)
+    def order(self, request_id: str, hops: int = 0, going: Going = _FROM_THE_BEGINNING) -> Generate:
+        """Return the message that asks a worker for the answer, or for the rest of it."""
+        return Generate(
+            request_id=request_id,
+            prompt=self.prompt,
+            sampling=self.sampling,
+            stop=self.stop,
+            max_tokens=self.max_tokens,
+            hops=hops,
+            timeout_ms=going.timeout_ms,
+            accepted=going.accepted,
+            next_seq=going.next_seq,
+        )
 
 
 @dataclass(frozen=True)
@@ -109,8 +145,8 @@ class EmbeddingJob:
     dimensions: int | None
     as_base64: bool
 
-    def order(self, request_id: str, hops: int = 0) -> Embed:
-        """Return the message that asks a worker for the vectors."""
+    def order(self, request_id: str, hops: int = 0, going: Going = _FROM_THE_BEGINNING) -> Embed:
+        """Return the message that asks a worker for the vectors: always for all of them."""
         return Embed(request_id, self.inputs, self.dimensions, hops)
 
 

@@ -3,19 +3,22 @@
 from typing import Any
 
 from sits.gateway._errors import ApiError
-from sits.gateway._fields import Fields, take_max_tokens, take_sampling, take_stop
+from sits.gateway._fields import Fields
 from sits.gateway._job import Job, require_kind
 from sits.gateway._render_query import QueryRenderer
+from sits.gateway._sampling import MAX_BIASES, take_max_tokens, take_sampling, take_stop
 from sits.wire import TemplatePrompt, UnitKind, UnitRoute
 
 
-def read_query(body: dict[str, Any], unit: UnitRoute) -> Job:
+def read_query(body: dict[str, Any], unit: UnitRoute, *, max_biases: int = MAX_BIASES) -> Job:
     """Read a request to a unit's own endpoint.
 
     Args:
         body: the request's object: `inputs`, and optionally `stream`, `max_tokens`,
-            `temperature`, `top_p`, `min_p`, `seed`, `stop`.
+            `temperature`, `top_p`, `min_p`, `seed`, `stop`, `presence_penalty`,
+            `frequency_penalty`, `logit_bias`, `response_format`.
         unit: the unit's route.
+        max_biases: most tokens in `logit_bias` that are taken.
 
     Raises:
         ApiError: something in it cannot be taken; the message names the field.
@@ -33,7 +36,7 @@ def read_query(body: dict[str, Any], unit: UnitRoute) -> Job:
     if inputs is None:
         raise fields.missing("inputs", "an object with the values of the unit's prompt template")
     stream = fields.flag("stream")
-    sampling = take_sampling(fields)
+    sampling = take_sampling(fields, max_biases=max_biases)
     max_tokens = take_max_tokens(fields, "max_tokens")
     stop = take_stop(fields)
     fields.finish()

@@ -4,12 +4,14 @@ A stream's events have the form of the whole answer, each with its part of the o
 last has the reason, the usage and no output.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from sits.gateway._event_text import encode_text
 from sits.gateway._job import Facts
 from sits.gateway._render_chat import DONE, ChatUsage, openai_usage
-from sits.wire import FinishReason, Piece, Usage
+from sits.wire import FinishReason, Piece, TokenLogprob, Usage
 
 _encode = msgspec.json.Encoder().encode
 
@@ -60,8 +62,14 @@ class QueryRenderer:
         end = b',"finish_reason":' + _encode(reason) + b',"usage":' + _encode(openai_usage(usage))
         return self._head + b'""' + end + b"}\n\n" + DONE
 
-    def whole(self, text: str, reason: FinishReason, usage: Usage) -> bytes:
-        """Return the answer as one document."""
+    def whole(
+        self,
+        text: str,
+        reason: FinishReason,
+        usage: Usage,
+        logprobs: Sequence[TokenLogprob] = (),
+    ) -> bytes:
+        """Return the answer as one document. This form has no place for `logprobs`."""
         facts = self._facts
         return _encode(
             _Answer(

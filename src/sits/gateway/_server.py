@@ -21,6 +21,7 @@ from sits.gateway._control_link import ControlLink
 from sits.gateway._edge import App, Edge
 from sits.gateway._endpoints import Generation, Listing, make_routes
 from sits.gateway._errors import shutting_down
+from sits.gateway._metrics import Metrics
 from sits.gateway._protocol import make_protocol
 from sits.gateway._proxy import ControlProxy, Linked
 from sits.gateway._relay import Relay
@@ -66,11 +67,14 @@ class Gateway:
         self.table = RoutingTable()
         self.control = ControlLink(settings.control_socket, self.take, self._load)
         self.activator = Activator(group, self.control.notify)
-        self._listing = Listing(self.table)
+        self.metrics = Metrics(self.table.has, self.activator.loads)
+        self._listing = Listing(self.table, self.metrics)
         relay = Relay(self.activator, settings)
         control_api = Linked(proxy, self.control.wait_until_told)
         routes = make_routes(self._listing, Generation(self.table, relay, settings), control_api)
-        self._edge = Edge(cast("App", routes), self.table, settings.allowed_hosts)
+        self._edge = Edge(
+            cast("App", routes), self.table, settings.allowed_hosts, self.metrics.note
+        )
         self.pieces = 0
         self.app: App = PieceAdapter(self._edge, self._on_piece)
 
@@ -86,6 +90,7 @@ class Gateway:
         else:
             self.table.patch(table)
             self.activator.change(table.units, table.gone)
+        self.metrics.forget_gone()
         log.info(
             "event=table version=%d units=%d keys=%d",
             table.version,

@@ -13,6 +13,7 @@ _POSITIVE = (
     "body_s",
     "max_messages",
     "max_inputs",
+    "max_biases",
     "first_byte_s",
     "idle_s",
     "total_s",
@@ -45,6 +46,7 @@ class Settings:
         body_s: seconds that a client may take to send its body.
         max_messages: most messages in one chat request; more are answered 400.
         max_inputs: most inputs in one request for embeddings; more are answered 400.
+        max_biases: most tokens in one request's `logit_bias`; more are answered 400.
         first_byte_s: seconds from the grant of an instance to the first piece.
         idle_s: seconds between two pieces, and for a client to take one.
         total_s: seconds from the first piece to the end of the answer, and from the grant of an
@@ -69,6 +71,7 @@ class Settings:
     body_s: float = 30.0
     max_messages: int = 2048
     max_inputs: int = 2048
+    max_biases: int = 300
     first_byte_s: float = 120.0
     idle_s: float = 60.0
     total_s: float = 3600.0

@@ -68,6 +68,11 @@ class RoutingTable:
         record = verify(key, self._keys)
         return None if record is None else record.tenant
 
+    def has(self, key: tuple[str, str]) -> bool:
+        """Say whether there is a unit, given its tenant and name."""
+        tenant, name = key
+        return name in self._units.get(tenant, {})
+
     def units(self, tenant: str) -> Iterable[UnitRoute]:
         """Return a tenant's units."""
         return self._units.get(tenant, {}).values()

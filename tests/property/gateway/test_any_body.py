@@ -42,6 +42,11 @@ NAMES = st.sampled_from(
         "n",
         "tools",
         "response_format",
+        "logit_bias",
+        "logprobs",
+        "top_logprobs",
+        "presence_penalty",
+        "frequency_penalty",
         "user",
     ]
 )

@@ -29,6 +29,7 @@ from sits.wire import (
     Stage,
     Table,
     Tier,
+    TokenLogprob,
     ToWorker,
     UnitRoute,
     Usage,
@@ -37,7 +38,7 @@ from sits.wire import (
 
 KEY = trust.make_key()
 OTHER_KEY = trust.make_key()
-USAGE = Usage(prompt_tokens=7, completion_tokens=3)
+USAGE = Usage(prompt_tokens=7, completion_tokens=3, cached_tokens=2)
 
 
 def make_route(**changes: Any) -> UnitRoute:
@@ -86,17 +87,27 @@ class Say:
 
     def __init__(self, channel: Channel[ToWorker], request: Generate | Embed) -> None:
         self.request = request
-        self.seq = 0
+        self.seq = request.next_seq if isinstance(request, Generate) else 0
         self._channel = channel
 
     @property
     def max_tokens(self) -> int | None:
         """Of a request for text."""
-        assert isinstance(self.request, Generate)
-        return self.request.max_tokens
+        return self.generate.max_tokens
 
-    async def __call__(self, text: str, tokens: tuple[int, ...] = (1,)) -> None:
-        await self.emit(Piece(self.seq, text, tokens, Stage.DECODE, 10))
+    @property
+    def generate(self) -> Generate:
+        """The request, for text."""
+        assert isinstance(self.request, Generate)
+        return self.request
+
+    async def __call__(
+        self,
+        text: str,
+        tokens: tuple[int, ...] = (1,),
+        logprobs: tuple[TokenLogprob, ...] = (),
+    ) -> None:
+        await self.emit(Piece(self.seq, text, tokens, Stage.DECODE, 10, logprobs))
         self.seq += 1
 
     async def emit(self, piece: Piece) -> None:
@@ -297,9 +308,14 @@ class Client:
         given = {"host": "localhost:7480", "authorization": f"Bearer {self.key}", **headers}
         return [(name.encode(), value.encode()) for name, value in given.items() if value]
 
-    async def chat(self, leave: anyio.Event | None = None, **fields: Any) -> Answer:
+    async def chat(
+        self,
+        leave: anyio.Event | None = None,
+        headers: Mapping[str, str] | None = None,
+        **fields: Any,
+    ) -> Answer:
         body = {"model": "chat", "messages": [{"role": "user", "content": "Hi"}], **fields}
-        return await self("POST", "/v1/chat/completions", body, leave=leave)
+        return await self("POST", "/v1/chat/completions", body, leave=leave, headers=headers)
 
 
 @dataclass

@@ -251,61 +251,6 @@ async def test_a_request_that_kills_what_it_runs_on_is_not_handed_round_for_ever
     assert sum(len(worker.requests) for worker in workers) == 3
 
 
-async def test_an_answer_in_one_document_is_made_again_elsewhere_also_amid_it(
-    tmp_path: Path,
-) -> None:
-    async def script(say: Say) -> None:
-        await say("half", (1, 2))
-        await bad.hang_up()
-
-    bad = FakeWorker(tmp_path / "w0", script)
-    good = FakeWorker(tmp_path / "w1", says("whole"), capacity=1, tier=Tier.COOL)
-    async with running(tmp_path, [bad, good]) as it:
-        it.table(make_route(instances=(bad.routed, good.routed)))
-        answer = await it.client.chat()
-        assert it.counts() == {}
-    assert answer.status == 200
-    assert answer.json["choices"][0]["message"]["content"] == "whole"
-    assert answer.json["usage"]["completion_tokens"] == 3
-    assert (len(bad.requests), len(good.requests)) == (1, 1)
-
-
-async def test_an_answer_in_one_document_is_made_again_a_bounded_number_of_times(
-    tmp_path: Path,
-) -> None:
-    workers: list[FakeWorker] = []
-
-    async def script(say: Say) -> None:
-        await say("half")
-        for worker in workers:
-            if say.request in worker.requests:
-                await worker.hang_up()
-
-    workers += [FakeWorker(tmp_path / f"w{number}", script) for number in range(5)]
-    async with running(tmp_path, workers) as it:
-        it.table(make_route(instances=tuple(worker.routed for worker in workers)))
-        answer = await it.client.chat()
-        assert it.counts() == {}
-    assert (answer.status, answer.error["code"]) == (503, "instance_lost")
-    assert "send the request again" in answer.error["message"]
-    assert sum(len(worker.requests) for worker in workers) == 3
-
-
-async def test_an_answer_in_one_document_waits_for_another_instance_until_its_deadline(
-    tmp_path: Path,
-) -> None:
-    async def script(say: Say) -> None:
-        await say("half")
-        await bad.hang_up()
-
-    bad = FakeWorker(tmp_path / "w0", script)
-    async with running(tmp_path, [bad]) as it:
-        it.table(make_route(instances=(bad.routed,), hold_s=0.2))
-        answer = await it.client.chat()
-        assert it.counts() == {}
-    assert (answer.status, answer.error["code"]) == (503, "hold_timeout")
-
-
 async def test_an_instance_that_cannot_be_reached_is_told_without_the_systems_words(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -320,20 +265,6 @@ async def test_an_instance_that_cannot_be_reached_is_told_without_the_systems_wo
     assert failed.code == "instance_lost"
     assert failed.message == "the instance cannot be reached; send the request again"
     assert caplog.text.count("event=instance_unreachable instance=w0") == 1
-
-
-async def test_amid_a_stream_a_lost_instance_is_an_error(tmp_path: Path) -> None:
-    async def script(say: Say) -> None:
-        await say("a")
-        await worker.hang_up()
-
-    worker = FakeWorker(tmp_path / "w0", script)
-    async with running(tmp_path, [worker]) as it:
-        it.table(make_route(instances=(worker.routed,)))
-        streamed = await it.client.chat(stream=True)
-        assert it.counts() == {}
-    assert streamed.events[-1]["error"]["code"] == "instance_lost"
-    assert "send the request again" in streamed.events[-1]["error"]["message"]
 
 
 async def test_an_instance_that_is_not_there_yet_is_tried_again(tmp_path: Path) -> None:

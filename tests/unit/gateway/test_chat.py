@@ -29,7 +29,12 @@ async def test_an_answer_is_one_document_in_openais_form(tmp_path: Path) -> None
                 "finish_reason": "stop",
             }
         ],
-        "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
+        "usage": {
+            "prompt_tokens": 7,
+            "completion_tokens": 3,
+            "total_tokens": 10,
+            "prompt_tokens_details": {"cached_tokens": 2},
+        },
     }
     assert answer.headers["x-sits-revision"] == "0a1b2c3d4e5f"
     assert answer.headers["x-sits-tier"] == "hot"
@@ -73,7 +78,12 @@ async def test_usage_comes_in_a_chunk_without_choices_when_asked_for(tmp_path: P
     assert first["usage"] is None
     assert last["usage"] is None
     assert usage["choices"] == []
-    assert usage["usage"] == {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+    assert usage["usage"] == {
+        "prompt_tokens": 7,
+        "completion_tokens": 3,
+        "total_tokens": 10,
+        "prompt_tokens_details": {"cached_tokens": 2},
+    }
     assert done == "[DONE]"
 
 

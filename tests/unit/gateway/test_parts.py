@@ -86,6 +86,8 @@ def test_the_defaults_of_the_settings() -> None:
         max_body_bytes=1_048_576,
         body_s=30.0,
         max_messages=2048,
+        max_inputs=2048,
+        max_biases=300,
         first_byte_s=120.0,
         idle_s=60.0,
         total_s=3600.0,
@@ -113,6 +115,7 @@ def test_every_setting_is_documented() -> None:
         ("{" + REQUIRED + ', "header_s": 0}', "header_s"),
         ("{" + REQUIRED + ', "max_connections": 0}', "max_connections"),
         ("{" + REQUIRED + ', "max_messages": 0}', "max_messages"),
+        ("{" + REQUIRED + ', "max_biases": 0}', "max_biases"),
         ("{" + REQUIRED + ', "drain_s": -1}', "drain_s"),
     ],
 )

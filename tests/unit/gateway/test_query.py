@@ -10,7 +10,12 @@ from tests.unit.gateway.support import says, serving
 pytestmark = pytest.mark.anyio
 
 QUERY = "/iu/chat/v1/query"
-USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+USAGE = {
+    "prompt_tokens": 7,
+    "completion_tokens": 3,
+    "total_tokens": 10,
+    "prompt_tokens_details": {"cached_tokens": 2},
+}
 
 
 async def test_a_query_is_answered_as_one_document(tmp_path: Path) -> None:
