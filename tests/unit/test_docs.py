@@ -64,7 +64,7 @@ def test_commands_in_documents_are_there() -> None:
 def test_every_route_of_the_gateway_is_documented() -> None:
     page = (ROOT / "docs" / "reference" / "index.md").read_text(encoding="utf-8")
     nothing = cast(Any, None)
-    routes = make_routes(Listing(nothing), nothing, nothing).routes
+    routes = make_routes(Listing(nothing, nothing), nothing, nothing).routes
     assert len(routes) > 7
     for route in routes:
         assert isinstance(route, Route)
