@@ -16,6 +16,7 @@ from sits.wire import (
     InstanceGone,
     MemoryUse,
     Message,
+    OpenTemplate,
     StopInstance,
     TeachPrefix,
     TemplateClosed,
@@ -192,7 +193,7 @@ def test_a_worker_that_takes_too_much_memory_ends_alone_and_says_so() -> None:
 
 
 def test_what_a_host_takes_is_told(forked: Host) -> None:
-    forked.start("a-1", tenant="a")
+    forked.link.send(OpenTemplate("a"))
     use = forked.link.next(MemoryUse)
     assert set(use.templates) == {"a"}
     assert 1 << 20 < use.host < 1 << 30

@@ -76,6 +76,11 @@ class Platform:
         headers = {"Authorization": f"Bearer {self.key}"}
         return httpx2.Client(base_url=self.url, headers=headers, timeout=20, trust_env=False)
 
+    def async_http(self) -> httpx2.AsyncClient:
+        """Return a client with its key, for many requests at once."""
+        headers = {"Authorization": f"Bearer {self.key}"}
+        return httpx2.AsyncClient(base_url=self.url, headers=headers, timeout=20, trust_env=False)
+
     def family(self) -> dict[str, list[int]]:
         """Return the process ids of all its processes, by what they call themselves."""
         return descendants(self.process.pid)

@@ -96,7 +96,7 @@ def check_that_nothing_is_left_over(storm: Storm) -> None:
             "processes": {name: len(pids) for name, pids in sorted(family.items())},
             "orphans": sorted(set(processes_of(storm.platform.home)) - set(everything)),
             "sockets": sorted(path.suffix for path in Path(node.run_dir).glob("*")),
-            "instances": len(list(Path(node.run_dir, "i").glob("*"))),
+            "instances": len(list(Path(node.run_dir, "i").glob("*.sock"))),
         }
 
     expected = {

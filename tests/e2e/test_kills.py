@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import httpx2
 import pytest
 
@@ -83,16 +84,45 @@ def test_a_killed_service_is_started_again_and_loses_no_instance(
     assert family["sits-node"] == [running.process.pid]
 
 
-def test_a_stream_whose_worker_is_killed_is_told(running: Platform) -> None:
-    with running.http() as http:
-        body = chat_body("x" * 400, stream=True)
-        with http.stream("POST", "/v1/chat/completions", json=body) as reply:
-            lines = reply.iter_lines()
-            next(line for line in lines if '"content":"x"' in line)
-            kill(running, "sits-worker")
-            rest = [line for line in lines if line]
-    assert json.loads(rest[-1].removeprefix("data: "))["error"]["code"] == "instance_lost"
-    assert "data: [DONE]" not in rest
+STREAMS = 8
+
+
+async def read_stream(http: httpx2.AsyncClient, words: str, begun: anyio.Event) -> str:
+    """Return a streamed answer's text; it has to end as a whole one does."""
+    text, last = "", ""
+    body = chat_body(words, stream=True)
+    async with http.stream("POST", "/v1/chat/completions", json=body) as reply:
+        assert reply.status_code == 200
+        async for line in reply.aiter_lines():
+            if line.startswith("data: {"):
+                choices = json.loads(line.removeprefix("data: "))["choices"]
+                text += "".join(choice["delta"].get("content") or "" for choice in choices)
+                begun.set()
+            last = line or last
+    assert last == "data: [DONE]"
+    return text
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+async def test_streams_go_on_when_their_worker_is_killed_or_stopped(
+    running: Platform, number: signal.Signals
+) -> None:
+    words = [f"stream {which} says " + "abcdefghij" * 12 for which in range(STREAMS)]
+    found: dict[str, str] = {}
+    begun = [anyio.Event() for _ in words]
+    async with running.async_http() as http, anyio.create_task_group() as streams:
+
+        async def follow(said: str, event: anyio.Event) -> None:
+            found[said] = await read_stream(http, said, event)
+
+        for said, event in zip(words, begun, strict=True):
+            streams.start_soon(follow, said, event)
+        await begun[0].wait()
+        (worker,) = running.family()["sits-worker"][:1]
+        os.kill(worker, number)
+    # Nothing is missing, repeated, or another's.
+    assert found == {said: said for said in words}
+    assert worker not in running.family().get("sits-worker", [])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
