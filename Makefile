@@ -53,6 +53,10 @@ fmt: ready-dev ## Format the code and mend what the linter can mend
 headline: ready ## Run all benchmarks and say what got worse (ARGS=--save keeps their results)
 	@$(BIN)/python tools/headline.py $(ARGS)
 
+.PHONY: bench-peers
+bench-peers: ready ## Install what benchmarks measure against (minutes, once; they run without, too)
+	@$(BIN)/python tools/bench_peers.py $(ARGS)
+
 .PHONY: docs
 docs: ready-dev ## Renew the documents that are made from the code
 	@$(BIN)/python tools/make_reference.py

@@ -63,7 +63,9 @@ def judge(
             say(f"{name}: {figure} {value:g}{_beside(former.get(name), result, figure)}")
         for figure in result.missed():
             status = 1
-            say(f"MISSED {name}: {figure} is to be below {result.targets[figure]:g}")
+            say(f"MISSED {name}: {figure} is to be {result.target_words(figure)}")
+        for figure, why in result.left_out.items():
+            say(f"NOT MEASURED {name}: {figure}: {why}")
         last = former.get(name)
         if last is None:
             say(f"{name}: there is no last result; `make headline ARGS=--save` keeps this one")
@@ -96,6 +98,7 @@ def _beside(former: Result | None, latest: Result, figure: str) -> str:
         words.append(f"last {former.figures[figure]:g}")
     if figure in latest.baseline:
         words.append(f"baseline {latest.baseline[figure]:g}")
+    words += [f"{peer} {value:g}" for peer, value in latest.peers.get(figure, {}).items()]
     return f" ({', '.join(words)})" if words else ""
 
 

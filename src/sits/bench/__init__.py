@@ -16,18 +16,26 @@ from sits.bench._compare import Worse, compare
 from sits.bench._errors import BenchError
 from sits.bench._interface import Bench, Figure, Measured, Options, Samples, Tell
 from sits.bench._machine import same_machine
+from sits.bench._peer_places import LLAMA_CPP_PYTHON, LLAMA_SERVER, PEERS, XLLAMACPP, Peer
+from sits.bench._peer_places import MARKER as PEER_MARKER
 from sits.bench._result import Ratio, Result, make_result
 from sits.bench._run import BENCHES, run_bench
 from sits.bench._stats import Median, median_of, ratio_of
 
 __all__ = [
     "BENCHES",
+    "LLAMA_CPP_PYTHON",
+    "LLAMA_SERVER",
+    "PEERS",
+    "PEER_MARKER",
+    "XLLAMACPP",
     "Bench",
     "BenchError",
     "Figure",
     "Measured",
     "Median",
     "Options",
+    "Peer",
     "Ratio",
     "Result",
     "Samples",

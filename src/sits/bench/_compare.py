@@ -1,13 +1,13 @@
 """What got worse since the last results. Pure.
 
-A figure got worse when its whole interval lies above the whole former one, by more than what is
+A figure got worse when its whole interval lies beyond the whole former one, by more than what is
 noise for it: a median alone moves from run to run. Numbers are compared between machines of one
-kind only, and what a machine was slower by (its pace) is forgiven; ratios to the baseline of the
-same run are compared always.
+kind only, and what a machine was slower by (its pace) is forgiven; ratios, also those to the
+baseline of the same run, are compared always.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sits.bench._interface import Figure
 from sits.bench._machine import same_machine, slowdown
@@ -46,20 +46,28 @@ def _compare(figures: Iterable[Figure], former: Result, latest: Result) -> Itera
         name = figure.name
         if name not in former.figures or name not in latest.figures:
             continue
-        if same:
+        if same or figure.ratio:
             before, now = former.figures[name], latest.figures[name]
-            low, high = (bound / slower for bound in latest.intervals[name])
-            if _is_worse(figure, former.intervals[name], (low, high), (before, now / slower)):
+            share = _forgiven(figure, slower)
+            low, high = (bound * share for bound in latest.intervals[name])
+            if _is_worse(figure, former.intervals[name], (low, high), (before, now * share)):
                 yield Worse(latest.bench, name, before, now)
                 continue
         if name in former.ratio and name in latest.ratio:
             old, new = former.ratio[name], latest.ratio[name]
             # What is noise in the figure is noise in the ratio.
             floor = figure.floor / latest.baseline[name] if latest.baseline[name] > 0 else 0.0
-            as_ratio = Figure(name, figure.meaning, slack=figure.slack, floor=floor)
+            as_ratio = replace(figure, floor=floor)
             medians = old.median, new.median
             if _is_worse(as_ratio, (old.low, old.high), (new.low, new.high), medians):
                 yield Worse(latest.bench, f"{name} against its baseline", *medians)
+
+
+def _forgiven(figure: Figure, slower: float) -> float:
+    """Return what a figure is multiplied by where the machine was slower than before."""
+    if figure.ratio:
+        return 1.0
+    return slower if figure.higher_is_better else 1 / slower
 
 
 def _is_worse(
@@ -70,4 +78,6 @@ def _is_worse(
 ) -> bool:
     before, now = medians
     noise = max(figure.slack * before, figure.floor)
+    if figure.higher_is_better:
+        return latest[1] < former[0] and before - now > noise
     return latest[0] > former[1] and now - before > noise

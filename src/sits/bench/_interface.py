@@ -16,15 +16,19 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Figure:
-    """One number that a benchmark gives. Smaller is better.
+    """One number that a benchmark gives.
 
     Attributes:
         name: with its unit of measure, such as `list_ms`.
         meaning: in words, for people.
-        target: what it is to be below of; None where there is no such promise.
+        target: what it is to be below of, or at least where higher is better; None where there
+            is no such promise.
         slack: how much of a change for the worse is noise, as a share; where the figure itself
             is near zero, `floor` says more.
         floor: a change by less than this is none.
+        higher_is_better: else smaller is.
+        ratio: it has no unit of measure, so that it is compared between all machines, and what a
+            machine is slower by is none of it.
     """
 
     name: str
@@ -32,6 +36,8 @@ class Figure:
     target: float | None = None
     slack: float = 0.15
     floor: float = 0.0
+    higher_is_better: bool = False
+    ratio: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,10 +47,12 @@ class Samples:
     Attributes:
         own: of what is measured.
         baseline: of what it is compared with, in the same order; empty where there is none.
+        peers: of others by name, measured in turns with `own`, but not as often.
     """
 
     own: tuple[float, ...]
     baseline: tuple[float, ...] = ()
+    peers: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check that they are pairs."""
@@ -53,6 +61,9 @@ class Samples:
                 f"{len(self.own)} samples beside {len(self.baseline)} of the baseline; expected "
                 "one at least, and as many of each"
             )
+        empty = sorted(name for name, samples in self.peers.items() if not samples)
+        if empty:
+            raise BenchError(f"there are no samples of {', '.join(empty)}; expected one at least")
 
 
 @dataclass(frozen=True)
@@ -75,14 +86,18 @@ class Measured:
     """What a benchmark found.
 
     Attributes:
-        samples: of each figure that it declares.
+        samples: of each figure that it declares, but for those of `left_out`.
         setting: what the numbers hold for, such as the engine and the count of units.
         load_cpu_share: of one core, that the load generator itself used while it measured.
+        proof: what was looked at while it measured, and makes the numbers mean what they say.
+        left_out: figures that could not be measured here, and why.
     """
 
     samples: Mapping[str, Samples]
     setting: Mapping[str, Any] = field(default_factory=dict)
     load_cpu_share: float = 0.0
+    proof: Mapping[str, Any] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 class Bench(Protocol):

@@ -24,11 +24,21 @@ from typing import Any
 
 import httpx2
 
+from sits.bench._client import Ask
 from sits.bench._errors import BenchError
+from sits.bench._processes import family
+from sits.models import ModelFile, ModelStore, prepare_command
+from sits.runtime.engine import LLAMACPP
+from sits.spec import parse_model_reference
+
+Message = tuple[str, str]
+"""A role and its words."""
 
 FAKE_ENGINE = "sits.testing:load_fake"
 _END_S = 10.0
 _REQUEST_S = 60.0
+_READY_S = 240.0
+_POLL_S = 0.05
 _ENGINE_PACKAGE = "llama_cpp"
 
 
@@ -40,12 +50,30 @@ def engine_setting() -> str:
     return FAKE_ENGINE
 
 
+def engine_words() -> str:
+    """Return what the engine is called in a result's setting."""
+    return engine_setting() or "llama.cpp"
+
+
+def need_engine(bench: str) -> None:
+    """Refuse to run a benchmark whose numbers would be none of a model.
+
+    Raises:
+        BenchError: the engine is not installed.
+    """
+    if engine_setting() == FAKE_ENGINE:
+        raise BenchError(
+            f"'{bench}' measures the engine, and {_ENGINE_PACKAGE} is not installed; install it: "
+            "make ready"
+        )
+
+
 @dataclass(frozen=True)
 class BenchPlatform:
     """A running platform.
 
     Attributes:
-        environment: with which the command finds it.
+        environment: that it was started with, and with which the command finds it.
         http: a client that has its key.
         node_pid: its first process.
     """
@@ -117,25 +145,73 @@ class BenchPlatform:
                 return pid
         raise BenchError(f"no {name} runs below the node {self.node_pid}")
 
+    def count_processes(self, name: str) -> int:
+        """Return how many processes of the platform are called so, such as `worker`."""
+        return sum(comm == f"sits-{name}" for comm in family(self.node_pid))
 
-def cpu_s(pid: int) -> float:
-    """Return the CPU time that all threads of a process had until now, to the nanosecond."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+    def deploy(self, spec: Mapping[str, Any]) -> None:
+        """Deploy a unit, and wait until it is ready.
+
+        Raises:
+            BenchError: it is refused, or not ready within `_READY_S`.
+        """
+        self.request("POST", "/api/v1/units", spec)
+        until_s = time.perf_counter() + _READY_S
+        while True:
+            status = self.request("GET", f"/api/v1/units/{spec['name']}")["status"]
+            if status["phase"] == "Ready":
+                return
+            if status["phase"] == "Failed" or time.perf_counter() > until_s:
+                raise BenchError(f"'{spec['name']}' is not ready: {status['message']}")
+            time.sleep(_POLL_S)
+
+    def ask(self, unit: str, messages: Sequence[Message], tokens: int, **more: Any) -> Ask:
+        """Return the request for a streamed greedy answer of at most so many tokens."""
+        return Ask(
+            self.http.base_url.port or 80,
+            chat_body(unit, messages, tokens, **more),
+            {"Authorization": self.http.headers["Authorization"]},
+        )
+
+    def model_file(self, reference: str) -> ModelFile:
+        """Return the file that a unit's model is served from.
+
+        Raises:
+            BenchError: it is not here.
+        """
+        given = self.environment.get("SITS_MODELS_DIR")
+        root = Path(given or f"{self.environment['SITS_HOME']}/models")
+        # As the node does, so that it is the very file that the platform serves.
+        engine = self.environment.get("SITS_ENGINE") or LLAMACPP
+        store = ModelStore(root, prepare=prepare_command(engine))
+        file = store.find(store.pin(parse_model_reference(reference)))
+        if file is None:
+            raise BenchError(f"{reference} is not in {store.root}; a unit has to be deployed first")
+        return file
 
 
-def memory_mb(pid: int) -> float:
-    """Return how much memory of a process is resident."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+def chat_body(model: str, messages: Sequence[Message], tokens: int, **more: Any) -> dict[str, Any]:
+    """Return the document that asks for a streamed greedy answer; the same for all peers."""
+    return {
+        "model": model,
+        "messages": [{"role": role, "content": words} for role, words in messages],
+        "max_tokens": tokens,
+        "temperature": 0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        **more,
+    }
 
 
 @contextmanager
-def run_platform(models_dir: str) -> Iterator[BenchPlatform]:
+def run_platform(
+    models_dir: str, settings: Mapping[str, str] | None = None
+) -> Iterator[BenchPlatform]:
     """Run a platform, and end it.
 
     Args:
         models_dir: directory of models; empty: in its home.
+        settings: of the platform, by name, such as `sequences`.
 
     Raises:
         BenchError: it does not come up, or this is not Linux.
@@ -144,7 +220,7 @@ def run_platform(models_dir: str) -> Iterator[BenchPlatform]:
         raise BenchError("processes are measured through /proc; run benchmarks on Linux")
     # Its sockets lie here too, and a socket's path has to be short.
     home = Path(tempfile.mkdtemp(prefix="sb-", dir="/tmp"))
-    environment = _environment(home, models_dir)
+    environment = _environment(home, models_dir, settings or {})
     command = [sys.executable, "-P", "-m", "sits.cli", "up", "--port", "0", "-o", "json"]
     process = subprocess.Popen(  # noqa: S603 - our own command
         [*command, "--parent-pid", str(os.getpid())],
@@ -162,14 +238,15 @@ def run_platform(models_dir: str) -> Iterator[BenchPlatform]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _environment(home: Path, models_dir: str) -> dict[str, str]:
+def _environment(home: Path, models_dir: str, settings: Mapping[str, str]) -> dict[str, str]:
     inherited = {name: text for name, text in os.environ.items() if not name.startswith("SITS_")}
     own = {"SITS_HOME": str(home), "XDG_RUNTIME_DIR": str(home)}
     if models_dir:
         own["SITS_MODELS_DIR"] = models_dir
     if engine := engine_setting():
         own["SITS_ENGINE"] = engine
-    return inherited | own
+    given = {f"SITS_{name.upper()}": text for name, text in settings.items()}
+    return inherited | own | given
 
 
 def _url(process: subprocess.Popen[bytes]) -> str:

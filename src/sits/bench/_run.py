@@ -1,12 +1,23 @@
 """The benchmarks that there are, and how one is run."""
 
+from sits.bench._cold_start import ColdStartBench
 from sits.bench._errors import BenchError
 from sits.bench._interface import Bench, Options, Tell
+from sits.bench._kv_pool import KvPoolBench
 from sits.bench._machine import describe_machine, pace_ms
 from sits.bench._result import Result, make_result
+from sits.bench._stall import StallBench
+from sits.bench._throughput import ThroughputBench
 from sits.bench._units import UnitsBench
 
-BENCHES: dict[str, Bench] = {bench.name: bench for bench in (UnitsBench(),)}
+_ALL: tuple[Bench, ...] = (
+    UnitsBench(),
+    ColdStartBench(),
+    ThroughputBench(),
+    KvPoolBench(),
+    StallBench(),
+)
+BENCHES: dict[str, Bench] = {bench.name: bench for bench in _ALL}
 
 
 def run_bench(name: str, options: Options, tell: Tell) -> Result:

@@ -7,7 +7,7 @@ of n fair coins does not fall outside.
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 _OUTSIDE = 0.05
@@ -43,3 +43,14 @@ def ratio_of(own: Sequence[float], baseline: Sequence[float]) -> Median | None:
     """Return the median of the pairs' ratios; None where no baseline is above zero."""
     ratios = [one / other for one, other in zip(own, baseline, strict=True) if other > 0]
     return median_of(ratios) if ratios else None
+
+
+def best_of(peers: Mapping[str, Sequence[float]], *, higher_is_better: bool) -> str:
+    """Return which of some peers is the best by its median; at least one is given."""
+    choose = max if higher_is_better else min
+    return choose(peers, key=lambda name: statistics.median(peers[name]))
+
+
+def p99_of(samples: Sequence[float]) -> float:
+    """Return the least of at least one sample that 99 % of all are not above."""
+    return sorted(samples)[math.ceil(0.99 * len(samples)) - 1]

@@ -16,14 +16,8 @@ from typing import Any
 
 from sits.bench._errors import BenchError
 from sits.bench._interface import Figure, Measured, Options, Samples, Tell
-from sits.bench._platform import (
-    FAKE_ENGINE,
-    BenchPlatform,
-    cpu_s,
-    engine_setting,
-    memory_mb,
-    run_platform,
-)
+from sits.bench._platform import FAKE_ENGINE, BenchPlatform, engine_setting, run_platform
+from sits.bench._processes import cpu_s, memory_mb
 
 UNITS = 1000
 MODEL = "builtin://smollm2-135m-instruct"

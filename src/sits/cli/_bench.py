@@ -7,6 +7,8 @@ import typer
 from sits.cli._output import Output, OutputOption, print_json, print_table, progress, say
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sits.bench import Result
 
 
@@ -39,9 +41,11 @@ def bench(
         print_json(msgspec.to_builtins(result))
         return
     _print_figures(result)
+    for figure, why in result.left_out.items():
+        say(f"{figure} was not measured: {why}")
     for figure in result.missed():
-        target = result.targets[figure]
-        say(f"{figure} is {result.figures[figure]:g}; its target is below {target:g}")
+        target = result.target_words(figure)
+        say(f"{figure} is {result.figures[figure]:g}; its target is {target}")
 
 
 def _print_figures(result: "Result") -> None:
@@ -56,8 +60,15 @@ def _print_figures(result: "Result") -> None:
                 f"{low:g} to {high:g}",
                 f"{result.baseline[figure]:g}" if figure in result.baseline else "",
                 f"{ratio.median:g} ({ratio.low:g} to {ratio.high:g})" if ratio else "",
-                f"< {result.targets[figure]:g}" if figure in result.targets else "",
+                result.target_words(figure) if figure in result.targets else "",
             )
         )
+        rows += [
+            (f"  {peer}", f"{theirs:g}", "", "", "", "") for peer, theirs in _peers(result, figure)
+        ]
     columns = ("FIGURE", "MEDIAN", "95 %", "BASELINE", "RATIO", "TARGET")
     print_table(columns, rows, "")
+
+
+def _peers(result: "Result", figure: str) -> "Iterable[tuple[str, float]]":
+    return result.peers.get(figure, {}).items()

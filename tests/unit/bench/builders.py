@@ -1,5 +1,6 @@
 """Results of a benchmark that was never run."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from sits.bench import Figure, Measured, Options, Result, Samples, Tell, make_result
@@ -17,19 +18,22 @@ class FakeBench:
     def __init__(self, samples: dict[str, Samples], **figure: Any) -> None:
         self.figures = tuple(Figure(name, "a figure", **figure) for name in samples)
         self._samples = samples
+        self.left_out: dict[str, str] = {}
 
     def run(self, options: Options, tell: Tell) -> Measured:
         tell("measuring")
-        return Measured(self._samples, {"units": 3}, 0.5)
+        return Measured(self._samples, {"units": 3}, 0.5, {"idle": 3}, self.left_out)
 
 
 def make_fake(
     own: tuple[float, ...],
     baseline: tuple[float, ...] = (),
     machine: dict[str, object] = MACHINE,
+    *,
+    peers: Mapping[str, tuple[float, ...]] | None = None,
     **figure: Any,
 ) -> tuple[FakeBench, Result]:
     """Return a benchmark of one figure, `list_ms`, and its result."""
-    bench = FakeBench({"list_ms": Samples(own, baseline)}, **figure)
+    bench = FakeBench({"list_ms": Samples(own, baseline, peers or {})}, **figure)
     options = Options(quick=True, seed=7)
     return bench, make_result(bench, options, bench.run(options, lambda _: None), machine)

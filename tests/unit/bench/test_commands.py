@@ -39,7 +39,7 @@ def test_people_are_shown_a_table_and_what_missed_its_target() -> None:
     columns, row = done.stdout.splitlines()
     assert columns.split() == ["FIGURE", "MEDIAN", "95", "%", "BASELINE", "RATIO", "TARGET"]
     assert row.split()[:5] == ["list_ms", "22", "20", "to", "24"]
-    assert row.split()[5:] == ["11", "2", "(2", "to", "2)", "<", "21"]
+    assert row.split()[5:] == ["11", "2", "(2", "to", "2)", "below", "21"]
     assert "list_ms is 22; its target is below 21" in done.stderr
 
 
@@ -48,7 +48,7 @@ def test_without_a_name_the_benchmarks_are_listed() -> None:
 
 
 def test_a_benchmark_that_is_not_there_is_told_with_those_that_are() -> None:
-    with pytest.raises(bench.BenchError, match="no benchmark 'unit'; there are fake, units"):
+    with pytest.raises(bench.BenchError, match=r"no benchmark 'unit'; there are .*fake.*units"):
         run_bench("unit", Options(), lambda _: None)
 
 
@@ -81,3 +81,25 @@ def test_a_first_result_is_no_failure_and_is_kept_as_it_was(tmp_path: Path) -> N
     assert headline.read_result(path) is None
     headline.write_result(path, latest)
     assert headline.read_result(path) == latest
+
+
+def test_what_was_not_measured_is_said(fake: FakeBench) -> None:
+    fake.left_out = {"list_ms": "its peer is not installed"}
+    done = CliRunner().invoke(app, ["bench", "fake"])
+    assert "list_ms was not measured: its peer is not installed" in done.stderr
+    options = Options(quick=True)
+    result = run_bench("fake", options, lambda _: None)
+    assert judge(None, result, fake)[1] == [
+        "NOT MEASURED fake: list_ms: its peer is not installed",
+        "fake: there is no last result; `make headline ARGS=--save` keeps this one",
+    ]
+
+
+def test_peers_have_rows_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = Samples((20.0,), peers={"llama-server": (40.0,)})
+    made = FakeBench({"list_ms": samples}, target=21.0, higher_is_better=True)
+    monkeypatch.setitem(runs.BENCHES, "fake", made)
+    done = CliRunner().invoke(app, ["bench", "fake"])
+    _, row, peer = done.stdout.splitlines()
+    assert row.split()[-3:] == ["at", "least", "21"]
+    assert peer.split() == ["llama-server", "40"]

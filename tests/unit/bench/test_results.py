@@ -1,13 +1,23 @@
 """Samples into a result, and one result beside another."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from sits.bench import BenchError, Samples, compare, median_of, ratio_of
-from tests.unit.bench.builders import MACHINE, make_fake
+from sits.bench import (
+    BenchError,
+    Options,
+    Result,
+    Samples,
+    compare,
+    make_result,
+    median_of,
+    ratio_of,
+)
+from tests.unit.bench.builders import MACHINE, FakeBench, make_fake
 
 
 # The ranks are those of the sign test's tables: n = 10 gives the 2nd and the 9th at 97.9 %,
@@ -98,3 +108,66 @@ def test_what_the_machine_was_slower_by_is_forgiven() -> None:
     for pace_ms, expected in ((15.0, 0), (10.0, 1), (5.0, 1)):
         _, latest = make_fake(grown, machine={**MACHINE, "pace_ms": pace_ms})
         assert len(compare(bench.figures, former, latest)) == expected
+
+
+def test_where_higher_is_better_a_fall_is_worse_and_a_rise_is_not() -> None:
+    fallen = tuple(0.7 * each for each in STEADY)
+    told = worse(STEADY, fallen, higher_is_better=True)
+    assert told == ["fake: list_ms was 10 and is 7"]
+    assert worse(fallen, STEADY, higher_is_better=True) == []
+    assert worse(STEADY, tuple(0.9 * each for each in STEADY), higher_is_better=True) == []
+
+
+def test_where_higher_is_better_the_target_is_the_least() -> None:
+    for value, missed in ((3.9, ["list_ms"]), (4.0, []), (5.0, [])):
+        _, result = make_fake((value,), target=4.0, higher_is_better=True)
+        assert result.missed() == missed
+        assert result.target_words("list_ms") == "at least 4"
+    _, result = make_fake((300.0,), target=300.0)
+    assert (result.missed(), result.target_words("list_ms")) == (["list_ms"], "below 300")
+
+
+def test_a_rate_on_a_slower_machine_is_forgiven_and_a_ratio_is_not() -> None:
+    fallen = tuple(0.7 * each for each in STEADY)
+    for ratio, expected in ((False, 0), (True, 1)):
+        figure: dict[str, Any] = {"higher_is_better": True, "ratio": ratio}
+        bench, former = make_fake(STEADY, machine={**MACHINE, "pace_ms": 10.0}, **figure)
+        _, latest = make_fake(fallen, machine={**MACHINE, "pace_ms": 14.0}, **figure)
+        assert len(compare(bench.figures, former, latest)) == expected
+
+
+def test_a_ratio_is_compared_between_two_machines() -> None:
+    fallen = tuple(0.5 * each for each in STEADY)
+    for ratio, expected in ((False, 0), (True, 1)):
+        bench, former = make_fake(STEADY, higher_is_better=True, ratio=ratio)
+        _, latest = make_fake(
+            fallen, machine={**MACHINE, "cores": 64}, higher_is_better=True, ratio=ratio
+        )
+        assert len(compare(bench.figures, former, latest)) == expected
+
+
+def test_peers_are_told_by_name_and_may_be_measured_less_often() -> None:
+    _, result = make_fake((1.0, 2.0, 3.0), peers={"one": (4.0, 6.0, 5.0), "other": (7.0,)})
+    assert result.peers == {"list_ms": {"one": 5.0, "other": 7.0}}
+    assert result.proof == {"idle": 3}
+    with pytest.raises(BenchError, match="no samples of other"):
+        Samples((1.0,), peers={"one": (1.0,), "other": ()})
+
+
+def test_a_figure_without_samples_needs_a_reason() -> None:
+    made = FakeBench({"list_ms": Samples((1.0,))}, target=2.0)
+    made.figures += (type(made.figures[0])("other_ms", "another", target=1.0),)
+    options = Options()
+    with pytest.raises(BenchError, match="gave no samples of other_ms"):
+        make_result(made, options, made.run(options, lambda _: None), MACHINE)
+    made.left_out = {"other_ms": "its peer is not installed"}
+    result = make_result(made, options, made.run(options, lambda _: None), MACHINE)
+    assert result.left_out == {"other_ms": "its peer is not installed"}
+    assert (list(result.figures), result.targets) == (["list_ms"], {"list_ms": 2.0})
+
+
+def test_results_that_were_kept_before_can_be_read() -> None:
+    kept = Path(__file__).parents[3] / "results" / "units.json"
+    result = msgspec.json.decode(kept.read_bytes(), type=Result)
+    assert result.targets["list_ms"] == 300.0
+    assert result.target_words("list_ms") == "below 300"
