@@ -84,7 +84,8 @@ def check_that_nothing_is_left_over(storm: Storm) -> None:
     """When units are idle there are so many instances as they ask for, and nothing else."""
     instances = sum(spec["scale"]["min_instances"] for spec in storm.ledger.values())
     hosts = len({spec["model"] for spec in storm.ledger.values()})
-    counts = {"control": 1, "gateway": 1, "node": 1, "host": hosts, "template": hosts}
+    counts = {"control": 1, "gateway": 1, "node": 1, "library": 1}
+    counts |= {"host": hosts, "template": hosts}
     counts |= {"worker": instances}
     node = running_node(storm.platform.home)
     assert node is not None

@@ -84,12 +84,13 @@ def list_units(output: OutputOption = Output.TEXT) -> None:
             unit["phase"],
             f"{unit['ready_instances']}/{unit['max_instances']}",
             unit["tier"],
+            _counts(unit["starts"]),
             unit["model"],
             unit["message"],
         )
         for unit in units
     ]
-    columns = ("NAME", "PHASE", "READY", "TIER", "MODEL", "MESSAGE")
+    columns = ("NAME", "PHASE", "READY", "TIER", "STARTS", "MODEL", "MESSAGE")
     print_table(columns, rows, "no units; `sits iu deploy --file unit.yaml` makes one")
 
 
@@ -104,15 +105,15 @@ def get(name: NameArgument, output: OutputOption = Output.TEXT) -> None:
         print_json(unit)
         return
     status = unit["status"]
-    instances = ", ".join(f"{count} {state}" for state, count in status["instances"].items())
     for label, value in (
         ("name", unit["name"]),
         ("revision", _revision(unit)),
         ("endpoint", unit["endpoint"]),
         ("phase", f"{status['phase']} ({status['reason']})"),
         ("message", status["message"]),
-        ("instances", instances),
+        ("instances", _counts(status["instances"])),
         ("tier", f"{status['tier']} (how the next request would start)"),
+        ("starts", f"{_counts(status['starts'])} (since the platform's control was started)"),
     ):
         typer.echo(f"{label:<10} {value}")
     rows = [
@@ -122,6 +123,11 @@ def get(name: NameArgument, output: OutputOption = Output.TEXT) -> None:
     typer.echo()
     print_table(("CONDITION", "STATUS", "REASON", "MESSAGE"), rows, "")
     typer.echo(f"\n{spec_text(unit['spec'])}")
+
+
+def _counts(counts: dict[str, int]) -> str:
+    """Return counts in words: `3 warm, 1 cool`; `none` where there are none."""
+    return ", ".join(f"{count} {what}" for what, count in counts.items()) or "none"
 
 
 def _revision(unit: dict[str, Any]) -> str:

@@ -5,10 +5,24 @@ The order matters: an instance that is to stop is draining, and so off the routi
 could plan it again.
 """
 
+from collections.abc import Container
+from typing import TypeVar
+
 from sits.control._actions import Order, Plan
 from sits.control._lifecycle import HostEvent, State
-from sits.control._world import TemplateState, TrackedHost, TrackedInstance, World
-from sits.wire import OpenTemplate, StartHost, StartInstance, StopHost, StopInstance
+from sits.control._tracked import TemplateState, TrackedHost, TrackedInstance
+from sits.control._world import World
+from sits.wire import (
+    CloseTemplate,
+    OpenTemplate,
+    StartHost,
+    StartInstance,
+    StopHost,
+    StopInstance,
+    TeachPrefix,
+)
+
+K = TypeVar("K")
 
 
 def apply_plan(world: World, plan: Plan, now_s: float) -> None:
@@ -17,9 +31,19 @@ def apply_plan(world: World, plan: Plan, now_s: float) -> None:
     world.host_backoffs = dict(plan.host_backoffs)
     world.template_backoffs = dict(plan.template_backoffs)
     world.canary_backoffs = dict(plan.canary_backoffs)
+    world.template_uses = dict(plan.template_uses)
+    world.template_bytes = _known(world.template_bytes, plan.template_uses)
+    world.host_bytes = _known(world.host_bytes, {host for host, _ in plan.template_uses})
+    world.cold = frozenset(plan.cold)
+    for key in plan.purge:
+        world.starts.pop(key, None)
     world.notes += plan.notes
     for order in plan.orders:
         _apply_order(world, order, now_s)
+
+
+def _known(measured: dict[K, int], keys: Container[K]) -> dict[K, int]:
+    return {key: size_bytes for key, size_bytes in measured.items() if key in keys}
 
 
 def _apply_order(world: World, order: Order, now_s: float) -> None:
@@ -33,11 +57,18 @@ def _apply_order(world: World, order: Order, now_s: float) -> None:
                     item.stop(0.0, now_s)
         case OpenTemplate(tenant=tenant):
             assert order.host is not None
-            world.hosts[order.host].templates[tenant] = TemplateState.OPENING
+            world.hosts[order.host].set_template(tenant, TemplateState.OPENING)
+        case CloseTemplate(tenant=tenant):
+            assert order.host is not None
+            world.hosts[order.host].set_template(tenant, TemplateState.CLOSING)
+            world.hosts[order.host].closing_s[tenant] = now_s
+        case TeachPrefix(tenant=tenant, unit=unit, prompt=prompt):
+            assert order.host is not None
+            world.hosts[order.host].taught.setdefault(tenant, set()).add((unit, prompt))
         case StartInstance(instance=name, tenant=tenant, unit=unit):
             assert order.host is not None
             item = TrackedInstance(name, tenant, unit, order.host, told_s=now_s)
-            item.is_canary = order.is_canary
+            item.is_canary, item.is_cold = order.is_canary, order.is_cold
             world.add_instance(item)
         case StopInstance(instance=name, drain_s=drain_s):
             world.instances[name].stop(drain_s, now_s)

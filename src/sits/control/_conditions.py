@@ -5,11 +5,12 @@
 
 from dataclasses import dataclass
 
-from sits.control._health import left_out, release_trouble, rollout_problem
+from sits.control._health import is_cool, left_out, release_trouble, rollout_problem
 from sits.control._lifecycle import HostState, State
 from sits.control._room import LEFT_OUT
+from sits.control._tracked import TemplateState
 from sits.control._wanted import Wanted
-from sits.control._world import TemplateState, World
+from sits.control._world import World
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ def _ready(world: World, unit: Wanted, refusal: str | None) -> Condition:
     is_up = host is not None and host.life.state is HostState.READY
     if is_up and host and host.templates.get(release.tenant) is TemplateState.READY:
         return Condition("Ready", "True", "Serving", "it answers requests")
+    if unit.serving is not None and is_cool(world, release):
+        return Condition("Ready", "True", "Cool", "it answers requests: the next loads its model")
     return Condition("Ready", "Unknown", "GettingReady", "requests are held until it is ready")
 
 

@@ -21,6 +21,20 @@ def host_state(world: World, release: Release) -> HostState | None:
     return host.life.state if host else None
 
 
+def is_cool(world: World, release: Release) -> bool:
+    """Return whether a revision's template was let go of: nothing is made until a request comes."""
+    use = world.template_uses.get(release.place) if release.place else None
+    return use is not None and use.cooled
+
+
+def has_failed(world: World, release: Release) -> bool:
+    """Return whether a revision's host or template has failed, and was not well for long since."""
+    if release.place is None:
+        return False
+    backoffs = world.host_backoffs.get(release.place[0]), world.template_backoffs.get(release.place)
+    return any(backoff.failures for backoff in backoffs if backoff is not None)
+
+
 def release_refusal(
     world: World, key: UnitKey, release: Release, now_s: float, *, is_canary: bool = False
 ) -> str | None:

@@ -25,6 +25,8 @@ from sits.wire import (
     HostUp,
     InstanceGone,
     InstanceReady,
+    MemoryUse,
+    TemplateClosed,
     TemplateFailed,
     TemplateReady,
     WireError,
@@ -120,7 +122,8 @@ class Links:
 
     def _on_host(self, name: str, message: FromHost) -> None:
         now_s = self._clock.monotonic_s()
-        log.info("event %s host=%s", _words(message), name)
+        level = logging.DEBUG if isinstance(message, MemoryUse) else logging.INFO
+        log.log(level, "event %s host=%s", _words(message), name)
         match message:
             case HostReady():
                 self._world.host_ready(name, message)
@@ -128,6 +131,10 @@ class Links:
                 self._world.template_ready(name, tenant)
             case TemplateFailed(tenant=tenant, message=text):
                 self._world.template_failed(name, tenant, text, now_s)
+            case TemplateClosed(tenant=tenant):
+                self._world.template_closed(name, tenant)
+            case MemoryUse():
+                self._world.memory_used(name, message)
             case InstanceReady():
                 self._world.instance_ready(name, message)
             case InstanceGone(instance=instance, code=code, message=text):

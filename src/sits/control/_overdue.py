@@ -9,7 +9,7 @@ time to come up and to load its model; then it is broken too.
 from collections.abc import Iterable
 
 from sits.control._lifecycle import HostState, State
-from sits.control._world import TrackedHost, TrackedInstance
+from sits.control._tracked import TrackedHost, TrackedInstance
 
 GRACE_S = 5.0
 _STOPS = 2  # orders to stop before the host is broken

@@ -7,6 +7,7 @@ from sits.control._lifecycle import HostState, State
 from sits.control._overdue import GRACE_S, due_s, is_overdue
 from sits.control._plan_hosts import plan_hosts, plan_templates
 from sits.control._plan_units import plan_unit, stop_instance
+from sits.control._plan_warmth import plan_lessons, plan_warmth
 from sits.control._wanted import Wanted
 from sits.control._world import World
 from sits.wire import StartInstance, StopInstance
@@ -23,6 +24,7 @@ def make_plan(world: World, wanted: Iterable[Wanted], limits: Limits, now_s: flo
     """
     units = {unit.key: unit for unit in wanted}
     plan = Plan()
+    plan_warmth(plan, world, units.values(), limits, now_s)
     plan_hosts(plan, world, units.values(), limits, now_s)
     plan_templates(plan, world, units.values(), now_s)
     for unit in units.values():
@@ -30,6 +32,7 @@ def make_plan(world: World, wanted: Iterable[Wanted], limits: Limits, now_s: flo
     for item in world.instances.values():
         if item.key not in units:
             stop_instance(plan, item, limits, "its unit is not there")
+    plan_lessons(plan, world, units.values())
     _plan_overdue(plan, world, limits, now_s)
     return plan
 

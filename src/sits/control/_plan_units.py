@@ -14,8 +14,9 @@ from sits.control._actions import Limits, Order, Plan
 from sits.control._lifecycle import State
 from sits.control._overdue import is_overdue
 from sits.control._plan_hosts import can_start, is_warm
+from sits.control._tracked import TrackedInstance
 from sits.control._wanted import FailedRollout, Release, UnitKey, Wanted
-from sits.control._world import TrackedInstance, World
+from sits.control._world import World
 from sits.policy import (
     Backoff,
     Observed,
@@ -43,6 +44,7 @@ def plan_unit(plan: Plan, world: World, unit: Wanted, limits: Limits, now_s: flo
     if unit.deleted:
         _plan_end(plan, world, unit, limits)
         return
+    _note_cold(plan, world, unit)
     if unit.serving is not None:
         _judge(plan, world, unit)
     elif is_warm(plan, world, unit.target):
@@ -67,6 +69,16 @@ def _is_quiet(world: World, unit: Wanted) -> bool:
         and not world.has_instances(unit.key)
         and (state is None or not state.backoff.failures)
     )
+
+
+def _note_cold(plan: Plan, world: World, unit: Wanted) -> None:
+    """Remember that requests wait, or have waited until now, for the model to be taken in."""
+    ready = any(item.life.state is State.READY for item in world.instances_of(unit.key))
+    if not world.demand(unit.key)[0] or ready:
+        return
+    is_taken_in = unit.current.host is None and unit.current.problem is None
+    if is_taken_in or unit.key in world.cold:
+        plan.cold.add(unit.key)
 
 
 def stop_instance(plan: Plan, item: TrackedInstance, limits: Limits, why: str) -> None:
@@ -241,6 +253,9 @@ def _start(
     plan: Plan, release: Release, limits: Limits, why: str, *, is_canary: bool = False
 ) -> None:
     name = limits.make_name(release.name, release.variant)
-    start = StartInstance(name, release.tenant, release.name, release.remotes)
-    plan.orders.append(Order(start, release.host, is_canary))
+    start = StartInstance(
+        name, release.tenant, release.name, release.remotes, prompt=release.prompt
+    )
+    is_cold = (release.tenant, release.name) in plan.cold
+    plan.orders.append(Order(start, release.host, is_canary, is_cold))
     plan.note((release.tenant, release.name), "Starting", f"{name} starts: {why}")

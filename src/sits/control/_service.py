@@ -20,6 +20,7 @@ from sits.control._apply import apply_plan
 from sits.control._clock import Clock, SystemClock, wait_until
 from sits.control._keys import ensure_local_key
 from sits.control._links import Links
+from sits.control._memory import MachineMemory, read_memory
 from sits.control._models import Models, ModelSource, PullEnd
 from sits.control._names import Names
 from sits.control._plan import make_plan
@@ -53,6 +54,7 @@ class Deps:
     make_source: Callable[[Settings], ModelSource] = lambda settings: StoreSource(
         ModelStore(settings.models_path, prepare=settings.prepare)
     )
+    read_memory: Callable[[], MachineMemory | None] = read_memory
 
 
 async def run(
@@ -112,6 +114,7 @@ class _Control:
     def __init__(self, settings: Settings, deps: Deps, store: Store) -> None:
         self._settings = settings
         self._clock = deps.clock
+        self._read_memory = deps.read_memory
         self._store = store
         self._world = World()
         epoch = store.next_epoch()
@@ -122,6 +125,8 @@ class _Control:
             start_s=settings.start_s,
             load_s=settings.load_s,
             make_name=Names(epoch),
+            cool_s=settings.cool_s,
+            memory_reserve=settings.memory_reserve,
         )
         self._event = anyio.Event()
         self._soon = anyio.Event()
@@ -208,6 +213,7 @@ class _Control:
             self._host_failures = self._world.host_failures
             self.units.catalog.invalidate()
         keys = self.units.catalog.keys()
+        self._world.machine = self._read_memory()
         plan = self._plan(now_s)
         wanted = tuple(self.units.catalog.wanted())
         apply_plan(self._world, plan, now_s)

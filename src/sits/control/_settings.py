@@ -19,6 +19,10 @@ class Settings:
         parent_pid: the process that started this one; control dies with it.
         public_url: what endpoints begin with, such as http://127.0.0.1:7480.
         idle_s: seconds without a request after which a unit scales down.
+        cool_s: seconds without a request after which its template goes too, where the unit does
+            not say.
+        memory_reserve: the share of the machine's memory that is to be left free: templates that
+            nothing needs go before their time for it.
         hold_s: seconds that a request may wait for an instance.
         queue_limit: how many requests of a unit may wait at one gateway.
         instance_drain_s: seconds that a stopping instance's requests get to finish.
@@ -47,12 +51,18 @@ class Settings:
     prepare: tuple[str, ...] = ()
     log_dir: str = ""
     store_url: str = field(default="", repr=False)
+    cool_s: float = 3600.0
+    memory_reserve: float = 0.1
 
     def __post_init__(self) -> None:
         """Check what a type cannot say."""
-        for name in ("idle_s", "hold_s", "queue_limit", "start_s", "load_s"):
+        for name in ("idle_s", "cool_s", "hold_s", "queue_limit", "start_s", "load_s"):
             if not getattr(self, name) > 0:
                 raise SettingsError(f"{name} is {getattr(self, name)}; expected more than 0")
+        if not 0 <= self.memory_reserve < 1:
+            raise SettingsError(
+                f"memory_reserve is {self.memory_reserve}; expected a share from 0 to less than 1"
+            )
         if not self.instance_drain_s >= 0:
             raise SettingsError(f"instance_drain_s is {self.instance_drain_s}; expected 0 or more")
         if not self.public_url.startswith(("http://", "https://")):

@@ -7,7 +7,9 @@ from enum import StrEnum
 from sits.control._conditions import Condition, make_conditions
 from sits.control._health import (
     by_name,
+    has_failed,
     host_state,
+    is_cool,
     left_out,
     release_refusal,
     release_trouble,
@@ -15,8 +17,9 @@ from sits.control._health import (
 )
 from sits.control._lifecycle import HostState, State
 from sits.control._room import LEFT_OUT
+from sits.control._tracked import TemplateState
 from sits.control._wanted import Release, Wanted
-from sits.control._world import TemplateState, World
+from sits.control._world import World
 from sits.policy import Backoff, ScaleState
 from sits.wire import Tier
 
@@ -42,6 +45,7 @@ class UnitStatus:
         conditions: the state, part by part.
         instances: how many are in each state of their life.
         tier: how warm the next request's start would be.
+        starts: how many instances have come up from each tier since control was started.
         refusal: what callers are told instead of being held; None: they are served or held.
     """
 
@@ -52,6 +56,7 @@ class UnitStatus:
     conditions: tuple[Condition, ...]
     instances: dict[str, int]
     tier: Tier
+    starts: dict[str, int]
     refusal: str | None = None
 
 
@@ -72,6 +77,7 @@ def unit_status(world: World, unit: Wanted, now_s: float, *, brief: bool = False
         () if brief else make_conditions(world, unit, refusal, now_s),
         instances,
         _tier(world, unit.current, counts),
+        _starts(world, unit),
         refusal,
     )
 
@@ -85,6 +91,11 @@ def unit_refusal(world: World, unit: Wanted, now_s: float) -> str | None:
     return release_refusal(world, unit.key, unit.current, now_s)
 
 
+def _starts(world: World, unit: Wanted) -> dict[str, int]:
+    counts = world.starts.get(unit.key)
+    return {str(tier): counts[tier] for tier in Tier if counts[tier]} if counts else {}
+
+
 _PENDING = {
     "PullingModel": "its model is being taken in",
     "LoadingModel": "its model is being loaded",
@@ -95,7 +106,9 @@ _PENDING = {
 
 def unit_pending(world: World, unit: Wanted) -> str | None:
     """Return what a unit waits for before any instance could start; None: nothing."""
-    waiting = None if world.has_instances(unit.key) else _waiting_for(world, unit.current)
+    if world.has_instances(unit.key) or is_cool(world, unit.current):
+        return None
+    waiting = _waiting_for(world, unit.current)
     return _PENDING[waiting[0]] if waiting else None
 
 
@@ -113,16 +126,25 @@ def _phase(
     if trouble and not counts[State.READY]:
         return UnitPhase.FAILED, "CrashLoop", trouble
     waiting = _waiting_for(world, unit.current)
-    if waiting is not None:
+    if waiting is not None and (unit.serving is None or waiting[0] == "PullingModel"):
         return (UnitPhase.DEPLOYING, *waiting)
     if counts[State.READY]:
         return UnitPhase.READY, "Serving", f"instances that serve: {counts[State.READY]}"
     if counts[State.STARTING]:
         return UnitPhase.READY, "Starting", "an instance is starting"
+    return (UnitPhase.READY, *_at_zero(world, unit, waiting))
+
+
+def _at_zero(world: World, unit: Wanted, waiting: tuple[str, str] | None) -> tuple[str, str]:
+    """Return how a unit that can serve is while none of its instances is there."""
     failure = world.scales.get(unit.key, ScaleState()).backoff
     if failure.failures:
-        return UnitPhase.READY, "Retrying", f"an instance failed: {failure.reason}"
-    return UnitPhase.READY, "ScaledToZero", "the next request starts an instance"
+        return "Retrying", f"an instance failed: {failure.reason}"
+    if is_cool(world, unit.current):
+        return "ScaledToZero", "the next request loads its model and starts an instance"
+    if waiting is None:
+        return "ScaledToZero", "the next request starts an instance"
+    return ("Retrying", waiting[1]) if has_failed(world, unit.current) else waiting
 
 
 def _rolling(world: World, unit: Wanted, now_s: float) -> tuple[str, str]:

@@ -14,8 +14,9 @@ from sits.control._lifecycle import State
 from sits.control._room import MAX_TABLE_BYTES, Room, fit_table, key_records
 from sits.control._settings import Settings
 from sits.control._status import unit_pending, unit_refusal
+from sits.control._tracked import TrackedInstance
 from sits.control._wanted import UnitKey, Wanted
-from sits.control._world import TrackedInstance, World
+from sits.control._world import World
 from sits.store import KeyEntry
 from sits.wire import (
     Channel,

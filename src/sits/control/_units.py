@@ -19,8 +19,9 @@ from sits.control._room import Room
 from sits.control._settings import Settings
 from sits.control._status import unit_status
 from sits.control._table import Routes
+from sits.control._tracked import NoteKind
 from sits.control._wanted import FailedRollout, UnitKey, Wanted
-from sits.control._world import NoteKind, World
+from sits.control._world import World
 from sits.sandbox import SandboxError, check_prompt
 from sits.spec import (
     EngineKind,
@@ -284,6 +285,7 @@ class Units:
             "reason": status.reason,
             "message": status.message,
             "tier": status.tier,
+            "starts": status.starts,
             "ready_instances": status.instances[State.READY],
             "max_instances": unit.target.scale.max_instances,
         }

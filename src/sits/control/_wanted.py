@@ -7,8 +7,9 @@ from typing import Any
 
 from sits.control._names import host_name, remote_host_name, variant_name
 from sits.models import ModelFile, ModelKind, ModelPin
+from sits.policy import TemplateKey
 from sits.spec import EngineKind, IdleField, Scale, Serves, Unit, canonical_json, idle_fields
-from sits.wire import HostKind, RemoteEndpoint, StartHost, UnitKind
+from sits.wire import HostKind, RemoteEndpoint, StartHost, UnitKind, UnitPrompt
 
 UnitKey = tuple[str, str]  # (tenant, unit's name)
 
@@ -93,6 +94,19 @@ class Release:
         else:
             is_embedding = self.pin is not None and self.pin.kind is ModelKind.EMBEDDING
         return UnitKind.EMBEDDING if is_embedding else UnitKind.CHAT
+
+    @cached_property
+    def prompt(self) -> UnitPrompt:
+        """What is the same in all its prompts: nothing where no host here makes text for it."""
+        prompt = self.unit.prompt if self.unit else None
+        if prompt is None or self.remotes or self.kind is not UnitKind.CHAT:
+            return UnitPrompt()
+        return UnitPrompt(prompt.system, prompt.template)
+
+    @cached_property
+    def place(self) -> TemplateKey | None:
+        """The host and the tenant of the template that it starts from; None: it cannot be run."""
+        return (self.host, self.tenant) if self.host else None
 
     def runs_as(self, other: "Release") -> bool:
         """Return whether one's instances are the other's too: only what requests carry differs."""

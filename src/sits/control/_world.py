@@ -5,120 +5,18 @@ is always there; a failure is counted once, against what failed: a host's end ag
 an instance's against its unit.
 """
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import replace
 
-from sits.control._lifecycle import (
-    HOST_TRANSITIONS,
-    TRANSITIONS,
-    Event,
-    HostEvent,
-    HostState,
-    Lifecycle,
-    State,
-)
-from sits.control._names import variant_of
-from sits.control._wanted import Release, UnitKey
-from sits.policy import Backoff, InstanceView, Phase, ScaleState, after_failure
-from sits.wire import HostReady, Instance, InstanceReady, Load
+import msgspec
 
-
-class NoteKind(StrEnum):
-    """Whether somebody should look."""
-
-    NORMAL = "Normal"
-    WARNING = "Warning"
-
-
-@dataclass(frozen=True)
-class Note:
-    """Something that happened to a unit, for people.
-
-    Attributes:
-        reason: one word for scripts.
-    """
-
-    key: UnitKey
-    reason: str
-    message: str
-    kind: NoteKind = NoteKind.NORMAL
-
-
-class TemplateState(StrEnum):
-    """Where a tenant's template on a host is."""
-
-    OPENING = "opening"
-    READY = "ready"
-    FAILED = "failed"
-
-
-@dataclass
-class TrackedHost:
-    """A base host that was asked for.
-
-    Attributes:
-        told_s: when it was told to start, or first heard of.
-    """
-
-    name: str
-    told_s: float = 0.0
-    templates: dict[str, TemplateState] = field(default_factory=dict)
-    life: Lifecycle[HostState, HostEvent] = field(
-        default_factory=lambda: Lifecycle(HOST_TRANSITIONS, HostState.STARTING)
-    )
-
-
-@dataclass
-class TrackedInstance:
-    """An instance that was asked for.
-
-    Attributes:
-        told_s: when it was last told to start or to stop.
-        drain_s: how long it then had for its running requests.
-        stops: how often it was told to stop.
-        is_canary: it was started to see whether a revision comes up that takes no traffic yet.
-    """
-
-    name: str
-    tenant: str
-    unit: str
-    host: str
-    value: Instance | None = None
-    told_s: float = 0.0
-    drain_s: float = 0.0
-    stops: int = 0
-    is_canary: bool = False
-    life: Lifecycle[State, Event] = field(
-        default_factory=lambda: Lifecycle(TRANSITIONS, State.STARTING)
-    )
-
-    @property
-    def key(self) -> UnitKey:
-        """Whose it is."""
-        return self.tenant, self.unit
-
-    @property
-    def variant(self) -> str:
-        """What it was started with, where that differs on one host."""
-        return variant_of(self.name)
-
-    def serves(self, release: Release) -> bool:
-        """Return whether it is of this revision, or of one that runs as it does."""
-        return (self.host, self.variant) == (release.host, release.variant)
-
-    @property
-    def view(self) -> InstanceView:
-        """What the policy is shown of it."""
-        capacity = self.value.capacity if self.value else 0
-        return InstanceView(self.name, Phase(str(self.life.state)), capacity)
-
-    def stop(self, drain_s: float, now_s: float) -> None:
-        """Note that it is told to stop, for the first time or again."""
-        if self.life.state is not State.DRAINING:
-            self.life.advance(Event.STOP)
-        self.told_s, self.drain_s = now_s, drain_s
-        self.stops += 1
+from sits.control._lifecycle import Event, HostEvent, HostState, State
+from sits.control._memory import MachineMemory
+from sits.control._tracked import Note, NoteKind, TemplateState, TrackedHost, TrackedInstance
+from sits.control._wanted import UnitKey
+from sits.policy import Backoff, ScaleState, TemplateKey, TemplateUse, after_failure
+from sits.wire import HostReady, InstanceReady, Load, MemoryUse, Tier
 
 
 class World:
@@ -130,10 +28,16 @@ class World:
         self.instances: dict[str, TrackedInstance] = {}  # oldest first
         self.scales: dict[UnitKey, ScaleState] = {}
         self.host_backoffs: dict[str, Backoff] = {}
-        self.template_backoffs: dict[tuple[str, str], Backoff] = {}  # (host, tenant)
+        self.template_backoffs: dict[TemplateKey, Backoff] = {}
         self.canary_backoffs: dict[UnitKey, Backoff] = {}
         self.left_out: frozenset[UnitKey] = frozenset()  # too large for gateways to be told of
         self.host_failures = 0
+        self.template_uses: dict[TemplateKey, TemplateUse] = {}
+        self.template_bytes: dict[TemplateKey, int] = {}  # as last measured, also of former lives
+        self.host_bytes: dict[str, int] = {}
+        self.machine: MachineMemory | None = None
+        self.cold: frozenset[UnitKey] = frozenset()  # units whose requests waited for a model
+        self.starts: dict[UnitKey, Counter[Tier]] = {}
         self.notes: list[Note] = []  # since they were last taken
         self._by_unit: dict[UnitKey, dict[str, TrackedInstance]] = {}
         self._loads: dict[int, Load] = {}
@@ -219,7 +123,8 @@ class World:
         if host is None or host.life.state is HostState.READY:
             return
         host.life.advance(HostEvent.LOADED)
-        host.templates |= dict.fromkeys(message.templates, TemplateState.READY)
+        for tenant in message.templates:
+            host.set_template(tenant, TemplateState.READY)
         for ready in message.instances:
             self.instance_ready(name, ready)
 
@@ -231,33 +136,50 @@ class World:
         if host.life.state is not HostState.STOPPING:
             self._host_failed(name, message, now_s)
         host.life.advance(HostEvent.LINK_LOST)
-        host.templates.clear()
+        for tenant in list(host.templates):
+            host.set_template(tenant, None)
         self._drop_instances(name)
 
     def template_ready(self, host: str, tenant: str) -> None:
         """A tenant's instances start warm from now on."""
         if host in self.hosts:
-            self.hosts[host].templates[tenant] = TemplateState.READY
+            self.hosts[host].set_template(tenant, TemplateState.READY)
 
     def template_failed(self, host: str, tenant: str, message: str, now_s: float) -> None:
         """A tenant's template could not be made, or ended."""
         if host in self.hosts:
-            self.hosts[host].templates[tenant] = TemplateState.FAILED
+            self.hosts[host].set_template(tenant, TemplateState.FAILED)
             former = self.template_backoffs.get((host, tenant), Backoff())
             self.template_backoffs[host, tenant] = after_failure(former, message, now_s)
+
+    def template_closed(self, host: str, tenant: str) -> None:
+        """A tenant's template has ended, as it was asked to: the next start is cool."""
+        if host in self.hosts:
+            self.hosts[host].set_template(tenant, None)
+
+    def memory_used(self, host: str, use: MemoryUse) -> None:
+        """What a host and its templates take, as it measured it."""
+        if host in self.hosts:
+            self.host_bytes[host] = use.host
+            for tenant, size_bytes in use.templates.items():
+                self.template_bytes[host, tenant] = size_bytes
 
     def instance_ready(self, host: str, message: InstanceReady) -> None:
         """An instance answers. One that was not asked for was by an earlier life of control."""
         if host not in self.hosts:
             return
         item = self.instances.get(message.instance)
+        is_start = item is not None
         if item is None:
             item = TrackedInstance(message.instance, message.tenant, message.unit, host)
             self.add_instance(item)
         if item.life.state is not State.READY:
-            item.value = message.value
+            tier = Tier.COLD if item.is_cold else message.value.tier
+            item.value = msgspec.structs.replace(message.value, tier=tier)
             if item.life.advance(Event.CAME_UP) is State.READY:
-                self.note(item.key, "InstanceReady", f"{item.name} serves ({message.value.tier})")
+                self.note(item.key, "InstanceReady", f"{item.name} serves ({tier})")
+                if is_start:
+                    self.starts.setdefault(item.key, Counter())[tier] += 1
 
     def instance_gone(self, name: str, code: str, message: str, now_s: float) -> None:
         """An instance has ended; not asked to, it counts as its unit's failure."""

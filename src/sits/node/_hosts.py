@@ -1,6 +1,7 @@
 """Hosts, at control's word: started once for each name, told of, ended.
 
-A host is of one model file, or of one tenant's endpoints elsewhere.
+A host is of one model file, or of one tenant's endpoints elsewhere. A model's host is forked from
+the library host, where there is one (`_library`).
 
 A host that ends is not started again here: control is told, and asks again when it still wants
 it. A control that connects is told of every host that runs, so that its restart loses none.
@@ -9,15 +10,14 @@ it. A control that connects is told of every host that runs, so that its restart
 import contextlib
 import logging
 import os
-import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import anyio.abc
 
+from sits.node._library import Library
+from sits.node._plan import HostPlan
 from sits.node._process import ChildProcess
 from sits.trust import ENVIRONMENT_PREFIX, LOCAL_TENANT
 from sits.wire import (
@@ -38,16 +38,20 @@ _STOP_S = 1.0
 _SEND_S = 5.0
 
 
-@dataclass(frozen=True)
-class HostPlan:
-    """What all hosts of a node have in common."""
+class HostProcess(Protocol):
+    """A host's process, however it was started."""
 
-    run_dir: str
-    log_dir: Path
-    secrets_dir: Path
-    engine: str
-    sequences: int
-    sequence_tokens: int
+    async def wait(self) -> str:
+        """Wait for its end and return how it ended."""
+        ...
+
+    async def end(self, grace_s: float) -> None:
+        """Ask it to end, and have it killed after `grace_s`."""
+        ...
+
+    def kill_nowait(self) -> None:
+        """Have it killed."""
+        ...
 
 
 class Hosts:
@@ -56,15 +60,22 @@ class Hosts:
     Args:
         tasks: where the watching of each host runs.
         shut_down: called when somebody asks for the end of the platform.
+        library: what model hosts are forked from; None, or while it is away: they are started
+            by exec, as remote hosts always are.
     """
 
     def __init__(
-        self, plan: HostPlan, tasks: anyio.abc.TaskGroup, shut_down: Callable[[], None]
+        self,
+        plan: HostPlan,
+        tasks: anyio.abc.TaskGroup,
+        shut_down: Callable[[], None],
+        library: Library | None = None,
     ) -> None:
         self._plan = plan
         self._tasks = tasks
         self._shut_down = shut_down
-        self._processes: dict[str, ChildProcess] = {}
+        self._library = library
+        self._processes: dict[str, HostProcess] = {}
         self._listeners: set[Channel[ToNode]] = set()
 
     async def serve(self, channel: Channel[ToNode]) -> None:
@@ -72,7 +83,7 @@ class Hosts:
         self._listeners.add(channel)
         try:
             for name in list(self._processes):
-                await _send(channel, HostUp(name, self._endpoint(name)))
+                await _send(channel, HostUp(name, self._plan.endpoint(name)))
             async for order in channel:
                 if isinstance(order, StartHost):
                     await self._begin(order)
@@ -90,53 +101,63 @@ class Hosts:
         async with anyio.create_task_group() as tasks:
             for name in list(self._processes):
                 tasks.start_soon(self._end, name)
+        if self._library is not None:
+            await self._library.stop(_STOP_S)
 
     def kill_nowait(self) -> None:
         """Have all hosts killed."""
         for process in self._processes.values():
-            process.signal(signal.SIGKILL)
+            process.kill_nowait()
+        if self._library is not None:
+            self._library.kill_nowait()
 
     async def _begin(self, order: StartHost) -> None:
         if order.host in self._processes:
-            await self._tell(HostUp(order.host, self._endpoint(order.host)))
+            await self._tell(HostUp(order.host, self._plan.endpoint(order.host)))
             return
-        remote = order.kind is HostKind.REMOTE
         try:
-            process = await ChildProcess.start(
-                order.host,
-                "sits.runtime.remote" if remote else "sits.runtime.host",
-                self._remote_settings(order) if remote else self._model_settings(order),
-                self._plan.log_dir,
-                environment=_secrets(os.environ, order.tenant) if remote else None,
-            )
+            process = await self._fork(order) or await self._exec(order)
         except OSError as error:
             await self._tell(HostDown(order.host, f"no process for it: {error}"))
             return
         self._processes[order.host] = process
         self._tasks.start_soon(self._watch, order.host, process)
-        await self._tell(HostUp(order.host, self._endpoint(order.host)))
+        await self._tell(HostUp(order.host, self._plan.endpoint(order.host)))
+
+    async def _fork(self, order: StartHost) -> HostProcess | None:
+        if self._library is None or order.kind is HostKind.REMOTE:
+            return None
+        return await self._library.start_host(order)
+
+    async def _exec(self, order: StartHost) -> HostProcess:
+        remote = order.kind is HostKind.REMOTE
+        return await ChildProcess.start(
+            order.host,
+            "sits.runtime.remote" if remote else "sits.runtime.host",
+            self._remote_settings(order) if remote else self._model_settings(order),
+            self._plan.log_dir,
+            environment=_secrets(os.environ, order.tenant) if remote else None,
+        )
 
     def _model_settings(self, order: StartHost) -> dict[str, Any]:
         return {
+            **self._plan.model_settings,
             "model_path": order.model_path,
-            "endpoint": self._endpoint(order.host),
-            "run_dir": os.path.join(self._plan.run_dir, "i"),
+            "endpoint": self._plan.endpoint(order.host),
             "parent_pid": os.getpid(),
             "engine": self._plan.engine,
-            "sequences": self._plan.sequences,
-            "sequence_tokens": self._plan.sequence_tokens,
         }
 
     def _remote_settings(self, order: StartHost) -> dict[str, Any]:
         return {
             "tenant": order.tenant,
-            "endpoint": self._endpoint(order.host),
-            "run_dir": os.path.join(self._plan.run_dir, "i"),
+            "endpoint": self._plan.endpoint(order.host),
+            "run_dir": self._plan.instances_dir,
             "secrets_dir": str(self._plan.secrets_dir),
             "parent_pid": os.getpid(),
         }
 
-    async def _watch(self, name: str, process: ChildProcess) -> None:
+    async def _watch(self, name: str, process: HostProcess) -> None:
         try:
             how = await process.wait()
         except anyio.get_cancelled_exc_class():
@@ -144,7 +165,7 @@ class Hosts:
             raise
         _log.info("%s ended: %s", name, how)
         with contextlib.suppress(OSError):  # one that was killed could not; nobody listens there
-            os.unlink(self._endpoint(name))
+            os.unlink(self._plan.endpoint(name))
         del self._processes[name]
         await self._tell(HostDown(name, how))
 
@@ -156,9 +177,6 @@ class Hosts:
     async def _tell(self, event: FromNode) -> None:
         for channel in list(self._listeners):
             await _send(channel, event)
-
-    def _endpoint(self, name: str) -> str:
-        return os.path.join(self._plan.run_dir, f"{name}.sock")
 
 
 def _secrets(inherited: Mapping[str, str], tenant: str) -> dict[str, str]:

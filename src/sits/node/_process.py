@@ -83,8 +83,11 @@ class ChildProcess:
         how = (
             f"exit status {status}" if status >= 0 else f"killed by {signal.Signals(-status).name}"
         )
-        last = self._last_line()
-        return f"{how}: {last}" if last else how
+        return with_last_line(how, self._log_path)
+
+    def kill_nowait(self) -> None:
+        """Have the kernel end it."""
+        self.signal(signal.SIGKILL)
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal, unless it has ended."""
@@ -103,12 +106,15 @@ class ChildProcess:
             self.signal(signal.SIGKILL)
             await self._process.wait()
 
-    def _last_line(self) -> str:
-        with contextlib.suppress(OSError), open(self._log_path, "rb") as log:
-            log.seek(max(0, os.fstat(log.fileno()).st_size - _TAIL_BYTES))
-            lines = log.read().decode("utf-8", "replace").strip().splitlines()
-            return message_of(lines[-1]) if lines else ""
-        return ""
+
+def with_last_line(how: str, log_path: Path) -> str:
+    """Return how a process ended with the last line of its log, if there is one."""
+    with contextlib.suppress(OSError), open(log_path, "rb") as log:
+        log.seek(max(0, os.fstat(log.fileno()).st_size - _TAIL_BYTES))
+        lines = log.read().decode("utf-8", "replace").strip().splitlines()
+        if lines:
+            return f"{how}: {message_of(lines[-1])}"
+    return how
 
 
 def _environment(inherited: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,7 +31,9 @@ from sits.node._home import (
     make_run_dir,
     remove_run_dir,
 )
-from sits.node._hosts import HostPlan, Hosts
+from sits.node._hosts import Hosts
+from sits.node._library import Library
+from sits.node._plan import HostPlan
 from sits.node._process import ChildProcess, bound_logs
 from sits.node._settings import Settings
 from sits.node._supervisor import Supervisor
@@ -95,11 +98,15 @@ class _Node:
 
     async def run(self, on_ready: Callable[[RunningNode], None], ready_within_s: float) -> None:
         async with anyio.create_task_group() as tasks:
-            hosts = Hosts(self._host_plan(), tasks, self._end.set)
+            plan = self._host_plan()
+            library = Library(plan, tasks) if sys.platform == "linux" else None
+            hosts = Hosts(plan, tasks, self._end.set, library)
             await tasks.start(serve, self._socket("node"), ToNode, hosts.serve)
             control = Supervisor("control", self._start_control, self._check_start)
             gateway = Supervisor("gateway", self._start_gateway, self._check_start)
             tasks.start_soon(self._watch_signals)
+            if library is not None:
+                tasks.start_soon(library.run)
             tasks.start_soon(control.run)
             tasks.start_soon(gateway.run)
             tasks.start_soon(self._bound_logs)
@@ -161,6 +168,8 @@ class _Node:
             "parent_pid": os.getpid(),
             "public_url": self._settings.public_url or self._node.url,
             "idle_s": self._settings.idle_s,
+            "cool_s": self._settings.cool_s,
+            "memory_reserve": self._settings.memory_reserve,
             "hold_s": self._settings.hold_s,
             "queue_limit": self._settings.queue_limit,
             "instance_drain_s": self._settings.instance_drain_s,
@@ -209,6 +218,7 @@ class _Node:
             engine=self._settings.engine,
             sequences=self._settings.sequences,
             sequence_tokens=self._settings.sequence_tokens,
+            kv_dir=str(self._settings.home / "kv"),
         )
 
     def _socket(self, name: str) -> str:

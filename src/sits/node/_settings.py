@@ -26,6 +26,8 @@ RANGES: tuple[tuple[str, float, float], ...] = (
     ("sequences", 1, 64),
     ("sequence_tokens", 64, 1 << 20),
     ("idle_s", 0.1, 1e6),
+    ("cool_s", 0.1, 1e7),
+    ("memory_reserve", 0, 0.9),
     ("hold_s", 0.1, 3600),
     ("queue_limit", 1, 1 << 20),
     ("start_s", 0.1, 1e6),
@@ -72,6 +74,10 @@ class Settings:
         sequences: requests that one instance runs at once.
         sequence_tokens: the longest prompt and answer together.
         idle_s: seconds without a request after which a unit goes to its minimum.
+        cool_s: seconds without a request after which a unit's template goes too, and the model's
+            host with the last one; a unit's `scale.cool_after` is over it.
+        memory_reserve: the share of the machine's memory that is to be left free: where it is
+            not, templates that nothing needs go before their time.
         hold_s: seconds that a request may wait for an instance.
         queue_limit: requests of one unit that may wait at once; the next is answered 429.
         start_s: seconds that an instance may take to come up.
@@ -99,6 +105,8 @@ class Settings:
     sequences: int = 4
     sequence_tokens: int = 2048
     idle_s: float = 60.0
+    cool_s: float = 3600.0
+    memory_reserve: float = 0.1
     hold_s: float = 30.0
     queue_limit: int = 64
     start_s: float = 60.0

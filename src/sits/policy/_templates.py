@@ -117,7 +117,8 @@ def decide_templates(
         if view.is_needed or not (now[key].cooled or now_s >= _until_s(view, now[key])):
             keep.append(view)
         elif view.is_open:
-            close[key] = f"no request for {view.cool_s:g} s"
+            is_over = now_s >= _until_s(view, now[key])
+            close[key] = f"no request for {view.cool_s:g} s" if is_over else "memory was short"
     going_bytes = sum(views[key].memory_bytes for key in close)
     for view in _under_pressure(keep, now, memory, going_bytes, now_s):
         keep.remove(view)

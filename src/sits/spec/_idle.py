@@ -26,6 +26,7 @@ ACTED_ON = frozenset(
         "scale.min_instances",
         "scale.max_instances",
         "scale.idle",
+        "scale.cool_after",
         "labels",
     }
 )
@@ -34,7 +35,6 @@ WAITING: Mapping[str, str] = {
     "lora": "adapters are not served yet",
     "adapter": "there is no data mesh yet",
     "trainer": "there is no fine-tuning yet",
-    "scale.cool_after": "templates stay as long as their unit is deployed",
     "scale.trigger": "instances follow the requests in flight",
     "slo": "objectives are not watched yet",
     "budget": "nothing is metered yet",

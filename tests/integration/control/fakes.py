@@ -16,9 +16,11 @@ import anyio.abc
 import httpx2
 
 from sits.control import Deps, Settings, run
+from sits.control._memory import MachineMemory
 from sits.testing import FakeModels
 from sits.wire import (
     Channel,
+    CloseTemplate,
     FromControl,
     HostDown,
     HostReady,
@@ -34,6 +36,7 @@ from sits.wire import (
     StopInstance,
     Table,
     TablePatch,
+    TemplateClosed,
     TemplateReady,
     Tier,
     ToHost,
@@ -116,6 +119,9 @@ class FakeHost:
                 case OpenTemplate(tenant=tenant):
                     self.templates.append(tenant)
                     await channel.send(TemplateReady(tenant))
+                case CloseTemplate(tenant=tenant):
+                    self.templates.remove(tenant)
+                    await channel.send(TemplateClosed(tenant))
                 case StartInstance(instance=name):
                     self.orders[name] = message
                     if self.fail_starts:
@@ -260,6 +266,7 @@ class Platform:
     group: anyio.abc.TaskGroup
     models: FakeModels = field(default_factory=FakeModels)
     control: anyio.CancelScope | None = None
+    memory: MachineMemory | None = None
 
     async def start_control(self) -> None:
         await self.group.start(self._run_control)
@@ -268,7 +275,7 @@ class Platform:
         with anyio.CancelScope() as self.control:
             await run(
                 self.settings,
-                Deps(self.clock, lambda settings: self.models),
+                Deps(self.clock, lambda settings: self.models, lambda: self.memory),
                 task_status=task_status,
             )
         self.record.add("control ended")

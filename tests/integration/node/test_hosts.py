@@ -8,7 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from sits.node._hosts import HostPlan, Hosts
+from sits.node._hosts import Hosts
+from sits.node._plan import HostPlan
 from sits.wire import (
     FromHost,
     FromNode,

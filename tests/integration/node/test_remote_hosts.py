@@ -8,7 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from sits.node._hosts import HostPlan, Hosts
+from sits.node._hosts import Hosts
+from sits.node._plan import HostPlan
 from sits.testing import FakeEndpointBehaviour, FakeOpenAI
 from sits.wire import (
     FromHost,

@@ -23,6 +23,7 @@ IDLE_S = 60.0
 DRAIN_S = 10.0
 START_S = 40.0
 LOAD_S = 300.0
+COOL_S = 3600.0
 CAPACITY = 4
 
 
@@ -100,7 +101,12 @@ class Scene:
         self.now_s = 0.0
         self.due_s: float | None = None
         self.limits = Limits(
-            IDLE_S, DRAIN_S, START_S, LOAD_S, lambda unit, variant: f"{unit}-{next(counter)}"
+            IDLE_S,
+            DRAIN_S,
+            START_S,
+            LOAD_S,
+            lambda unit, variant: f"{unit}-{next(counter)}",
+            COOL_S,
         )
 
     def plan(self) -> Plan:
@@ -171,7 +177,7 @@ def words(order: Order) -> str:
     message = order.message
     subject = next(
         getattr(message, field)
-        for field in ("instance", "host", "tenant")
+        for field in ("instance", "host", "unit", "tenant")
         if hasattr(message, field)
     )
     return f"{type(message).__name__} {subject}"

@@ -115,7 +115,7 @@ async def test_a_unit_is_shown_with_what_is_wanted_and_what_is(api: httpx2.Async
     assert shown["endpoint"] == "http://127.0.0.1:7480/v1/chat/completions"
     assert (await api.get("/api/v1/units")).json() == {"units": [shown]}
     status = shown["status"]
-    line = {name: status[name] for name in ("phase", "reason", "message", "tier")}
+    line = {name: status[name] for name in ("phase", "reason", "message", "tier", "starts")}
     line |= {name: shown[name] for name in ("name", "revision", "model")}
     line |= {"ready_instances": 0, "max_instances": 1}
     assert (await api.get("/api/v1/units?brief=true")).json() == {"units": [line]}

@@ -7,7 +7,8 @@ import pytest
 
 from sits.control import SystemClock, _links
 from sits.control._lifecycle import HostState
-from sits.control._world import TrackedHost, World
+from sits.control._tracked import TrackedHost
+from sits.control._world import World
 from sits.wire import HostDown, HostUp
 
 pytestmark = pytest.mark.anyio

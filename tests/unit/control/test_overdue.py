@@ -4,6 +4,7 @@ from sits.control._lifecycle import HostState, State
 from sits.control._status import unit_status
 from sits.wire import OpenTemplate, StopInstance
 from tests.unit.control.builders import (
+    COOL_S,
     DRAIN_S,
     LOAD_S,
     START_S,
@@ -218,6 +219,6 @@ def test_a_host_that_hangs_while_the_node_is_away_is_stopped_when_it_is_back() -
     scene.world.node_lost()
     scene.now_s = LOAD_S + 1.0
     assert scene.turn() == []
-    assert scene.due_s is None
+    assert scene.due_s == COOL_S  # until when it is kept warm
     scene.world.node_up()
     assert scene.turn_words() == [f"StopHost {SMALL}"]

@@ -21,6 +21,7 @@ def test_a_revision_with_another_prompt_and_scale_touches_no_instance() -> None:
     scene.serve()
     newer = make_release(prompt="new", scale={"max_instances": 5})
     scene.wanted = [update(scene.wanted[0], newer)]
+    assert scene.turn_words() == ["TeachPrefix chat"]
     assert scene.turn() == []
     assert scene.serving() == newer.revision
 

@@ -15,6 +15,7 @@ GIVEN = dataclasses.asdict(make_settings())
 def test_the_defaults() -> None:
     settings = make_settings()
     assert (settings.idle_s, settings.hold_s, settings.queue_limit) == (60.0, 30.0, 64)
+    assert (settings.cool_s, settings.memory_reserve) == (3600.0, 0.1)
     assert (settings.instance_drain_s, settings.start_s, settings.load_s) == (10.0, 60.0, 600.0)
 
 
@@ -31,6 +32,8 @@ def test_every_setting_is_documented() -> None:
     ("changes", "words"),
     [
         ({"idle_s": 0}, "idle_s is 0"),
+        ({"cool_s": 0}, "cool_s is 0"),
+        ({"memory_reserve": 1}, "memory_reserve is 1"),
         ({"queue_limit": -1}, "queue_limit is -1"),
         ({"instance_drain_s": -0.5}, "instance_drain_s is -0.5"),
         ({"start_s": 0}, "start_s is 0"),

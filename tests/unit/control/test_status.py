@@ -21,13 +21,14 @@ def summary(scene: Scene) -> tuple[str, str, str]:
 
 
 def test_a_unit_goes_from_deploying_to_ready_to_serving() -> None:
-    scene = Scene(make_wanted())
+    scene = Scene(replace(make_wanted(), serving=None))
     assert summary(scene) == ("Deploying", "LoadingModel", "cool")
     scene.turn()
     scene.world.host_up(SMALL, scene.now_s)
     scene.world.host_ready(SMALL, HostReady())
     assert summary(scene) == ("Deploying", "OpeningTemplate", "cool")
     scene.world.template_ready(SMALL, "default")
+    scene.turn()
     assert summary(scene) == ("Ready", "ScaledToZero", "warm")
     scene.load(waiting=1)
     scene.turn()
@@ -54,7 +55,7 @@ def test_failures_show_before_they_refuse() -> None:
     scene.turn()
     scene.world.host_down(SMALL, "bad magic", 0.0)
     shown = status(scene)
-    assert (shown.phase, shown.refusal) == (UnitPhase.DEPLOYING, None)
+    assert (shown.phase, shown.reason, shown.refusal) == (UnitPhase.READY, "Retrying", None)
     assert "bad magic" in shown.message
 
 

@@ -13,9 +13,10 @@ from sits.control._plan import make_plan
 from sits.control._room import Room
 from sits.control._status import unit_status
 from sits.control._table import Routes
+from sits.control._tracked import TrackedHost
 from sits.control._units import Units
 from sits.control._wanted import FailedRollout, Wanted
-from sits.control._world import TrackedHost, World
+from sits.control._world import World
 from sits.models import ModelError, ModelStoreFull
 from sits.spec import Loaded, load_unit
 from sits.store import RevisionRecord, Store, StoreUnavailable, open_store
