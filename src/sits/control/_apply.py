@@ -64,7 +64,9 @@ def _apply_order(world: World, order: Order, now_s: float) -> None:
             world.hosts[order.host].closing_s[tenant] = now_s
         case TeachPrefix(tenant=tenant, unit=unit, prompt=prompt):
             assert order.host is not None
-            world.hosts[order.host].taught.setdefault(tenant, set()).add((unit, prompt))
+            host = world.hosts[order.host]
+            host.taught.setdefault(tenant, set()).add((unit, prompt))
+            host.learning[tenant] = host.learning.get(tenant, 0) + 1
         case StartInstance(instance=name, tenant=tenant, unit=unit):
             assert order.host is not None
             item = TrackedInstance(name, tenant, unit, order.host, told_s=now_s)

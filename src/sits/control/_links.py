@@ -26,16 +26,18 @@ from sits.wire import (
     InstanceGone,
     InstanceReady,
     MemoryUse,
+    PrefixTaught,
     TemplateClosed,
     TemplateFailed,
     TemplateReady,
+    UnitPrompt,
     WireError,
     connect,
 )
 
 _SEND_S = 5.0
 _CONNECT_S = 5.0
-_FIRST_RETRY_S = 0.01
+_FIRST_RETRY_S = 0.002
 _MAX_RETRY_S = 0.5
 
 log = logging.getLogger(__name__)
@@ -133,6 +135,8 @@ class Links:
                 self._world.template_failed(name, tenant, text, now_s)
             case TemplateClosed(tenant=tenant):
                 self._world.template_closed(name, tenant)
+            case PrefixTaught(tenant=tenant):
+                self._world.prefix_taught(name, tenant)
             case MemoryUse():
                 self._world.memory_used(name, message)
             case InstanceReady():
@@ -165,7 +169,9 @@ async def _connect(path: str, types: Any) -> Channel[Any]:
 
 
 def _words(message: msgspec.Struct) -> str:
+    """Return a message for the log: without prompts, which are their tenant's alone."""
     fields = msgspec.structs.asdict(message)
-    return " ".join(
-        [type(message).__name__, *(f"{name}={value!r}" for name, value in fields.items())]
+    shown = (
+        f"{name}={value!r}" for name, value in fields.items() if not isinstance(value, UnitPrompt)
     )
+    return " ".join([type(message).__name__, *shown])

@@ -28,9 +28,11 @@ def remote_host_name(tenant: str) -> str:
     return "r-" + _hash(tenant.encode())[:8]
 
 
-def variant_name(remotes: Sequence[RemoteEndpoint]) -> str:
-    """Return what tells instances with these endpoints from others; empty for none."""
-    return _hash(msgspec.json.encode(remotes))[:_VARIANT_CHARS] if remotes else ""
+def variant_name(remotes: Sequence[RemoteEndpoint], itl_ms: float | None = None) -> str:
+    """Return what tells instances with these endpoints and this objective from others."""
+    if not remotes and itl_ms is None:
+        return ""
+    return _hash(msgspec.json.encode((remotes, itl_ms)))[:_VARIANT_CHARS]
 
 
 def variant_of(instance: str) -> str:

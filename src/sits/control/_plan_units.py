@@ -254,7 +254,12 @@ def _start(
 ) -> None:
     name = limits.make_name(release.name, release.variant)
     start = StartInstance(
-        name, release.tenant, release.name, release.remotes, prompt=release.prompt
+        name,
+        release.tenant,
+        release.name,
+        release.remotes,
+        prompt=release.prompt,
+        itl_ms=release.itl_ms,
     )
     is_cold = (release.tenant, release.name) in plan.cold
     plan.orders.append(Order(start, release.host, is_canary, is_cold))

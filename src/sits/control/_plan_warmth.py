@@ -59,7 +59,9 @@ def _views(world: World, units: Collection[Wanted], limits: Limits) -> Iterator[
         wishes.setdefault((item.host, item.tenant), _Wish()).is_needed = True
     for host in world.hosts.values():
         for tenant in host.templates:
-            wishes.setdefault((host.name, tenant), _Wish())
+            wish = wishes.setdefault((host.name, tenant), _Wish())
+            # What it learns outlives it, in a file, but only once it is learnt.
+            wish.is_needed = wish.is_needed or host.learning.get(tenant, 0) > 0
     for key, wish in wishes.items():
         yield TemplateView(
             *key,

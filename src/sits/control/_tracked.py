@@ -60,6 +60,8 @@ class TrackedHost:
         templates: where each tenant's template is.
         closing_s: when those that close were told to.
         taught: the units and prompts that each tenant's template was told of in its life.
+        learning: how many of them it has not done with.
+        fell_loading: its link was lost before its model was loaded.
     """
 
     name: str
@@ -67,6 +69,8 @@ class TrackedHost:
     templates: dict[str, TemplateState] = field(default_factory=dict)
     closing_s: dict[str, float] = field(default_factory=dict)
     taught: dict[str, set[tuple[str, UnitPrompt]]] = field(default_factory=dict)
+    fell_loading: bool = False
+    learning: dict[str, int] = field(default_factory=dict)
     life: Lifecycle[HostState, HostEvent] = field(
         default_factory=lambda: Lifecycle(HOST_TRANSITIONS, HostState.STARTING)
     )
@@ -80,6 +84,7 @@ class TrackedHost:
             self.templates[tenant] = state
         if state is not TemplateState.READY:
             self.taught.pop(tenant, None)
+            self.learning.pop(tenant, None)
 
 
 @dataclass

@@ -112,7 +112,7 @@ class World:
         if host is None:
             return
         # A lost link has been counted already.
-        if host.life.state not in (HostState.STOPPING, HostState.LOST):
+        if host.fell_loading or host.life.state not in (HostState.STOPPING, HostState.LOST):
             self._host_failed(name, message, now_s)
         host.life.advance(HostEvent.DOWN)
         self._drop_host(host)
@@ -133,7 +133,9 @@ class World:
         host = self.hosts.get(name)
         if host is None:
             return
-        if host.life.state is not HostState.STOPPING:
+        if host.life.state in (HostState.STARTING, HostState.CONNECTING):
+            host.fell_loading = True  # why will be said when it is down
+        elif host.life.state is not HostState.STOPPING:
             self._host_failed(name, message, now_s)
         host.life.advance(HostEvent.LINK_LOST)
         for tenant in list(host.templates):
@@ -156,6 +158,11 @@ class World:
         """A tenant's template has ended, as it was asked to: the next start is cool."""
         if host in self.hosts:
             self.hosts[host].set_template(tenant, None)
+
+    def prefix_taught(self, host: str, tenant: str) -> None:
+        """A tenant's template has done with something that it was to be taught."""
+        if host in self.hosts and (left := self.hosts[host].learning.get(tenant, 0)):
+            self.hosts[host].learning[tenant] = left - 1
 
     def memory_used(self, host: str, use: MemoryUse) -> None:
         """What a host and its templates take, as it measured it."""

@@ -17,6 +17,7 @@ class HostPlan:
         engine: the engine's factory, `package.module:function`.
         sequences: requests that one instance runs at once.
         sequence_tokens: the longest prompt and answer together.
+        pool_tokens: room of an instance's pool; 0: for half of its sequences at their longest.
         kv_dir: of what was computed of prompts and outlives a host; empty: nothing does.
     """
 
@@ -26,6 +27,7 @@ class HostPlan:
     engine: str
     sequences: int
     sequence_tokens: int
+    pool_tokens: int = 0
     kv_dir: str = ""
 
     def endpoint(self, name: str) -> str:
@@ -45,4 +47,5 @@ class HostPlan:
             "kv_dir": self.kv_dir,
             "sequences": self.sequences,
             "sequence_tokens": self.sequence_tokens,
+            "pool_tokens": self.pool_tokens,
         }

@@ -218,6 +218,7 @@ class _Node:
             engine=self._settings.engine,
             sequences=self._settings.sequences,
             sequence_tokens=self._settings.sequence_tokens,
+            pool_tokens=self._settings.pool_tokens,
             kv_dir=str(self._settings.home / "kv"),
         )
 

@@ -25,6 +25,7 @@ RANGES: tuple[tuple[str, float, float], ...] = (
     ("port", 0, 65535),
     ("sequences", 1, 64),
     ("sequence_tokens", 64, 1 << 20),
+    ("pool_tokens", 0, 1 << 24),
     ("idle_s", 0.1, 1e6),
     ("cool_s", 0.1, 1e7),
     ("memory_reserve", 0, 0.9),
@@ -73,6 +74,8 @@ class Settings:
         engine: the engine's factory, `package.module:function`.
         sequences: requests that one instance runs at once.
         sequence_tokens: the longest prompt and answer together.
+        pool_tokens: room for so many tokens in an instance's pool, of all its sequences together;
+            0: for half of them at their longest. What finds no room waits in memory.
         idle_s: seconds without a request after which a unit goes to its minimum.
         cool_s: seconds without a request after which a unit's template goes too, and the model's
             host with the last one; a unit's `scale.cool_after` is over it.
@@ -104,6 +107,7 @@ class Settings:
     engine: str = LLAMACPP
     sequences: int = 4
     sequence_tokens: int = 2048
+    pool_tokens: int = 0
     idle_s: float = 60.0
     cool_s: float = 3600.0
     memory_reserve: float = 0.1
@@ -137,6 +141,11 @@ class Settings:
                 raise SettingsError(
                     f"{name} is {getattr(self, name)}; expected a number from {low} to {high}"
                 )
+        if 0 < self.pool_tokens < self.sequence_tokens:
+            raise SettingsError(
+                f"pool_tokens is {self.pool_tokens}, and sequence_tokens {self.sequence_tokens}; "
+                "expected 0, or room for the longest sequence"
+            )
 
     @property
     def models_path(self) -> Path:

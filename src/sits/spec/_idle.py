@@ -27,6 +27,9 @@ ACTED_ON = frozenset(
         "scale.max_instances",
         "scale.idle",
         "scale.cool_after",
+        "slo.itl",
+        "slo.itl_p95",
+        "slo.itl_p99",
         "labels",
     }
 )
@@ -64,7 +67,7 @@ class IdleField:
 
 def is_acted_on(path: str) -> bool:
     """Return whether this version acts on a field, such as `scale.idle`."""
-    return path not in WAITING and path.partition(".")[0] not in WAITING
+    return path in ACTED_ON or (path not in WAITING and path.partition(".")[0] not in WAITING)
 
 
 def idle_fields(unit: Unit) -> tuple[IdleField, ...]:
@@ -72,7 +75,7 @@ def idle_fields(unit: Unit) -> tuple[IdleField, ...]:
     found = []
     for path, value in _said(unit_values(unit), ()):
         why = WAITING.get(path[0]) or WAITING.get(dotted(path[:2]))
-        if why is not None:
+        if why is not None and dotted(path[:2]) not in ACTED_ON:
             found.append(IdleField(dotted(path), value, why))
     return tuple(found)
 

@@ -161,6 +161,20 @@ class TemplateFailed(msgspec.Struct, frozen=True, tag="template_failed"):
     message: str
 
 
+class PrefixTaught(msgspec.Struct, frozen=True, tag="prefix_taught"):
+    """A `TeachPrefix` has come to its end: the template has the prefix, or never will.
+
+    Attributes:
+        tenant: whose.
+        unit: as the order said.
+        tokens: of the prefix; 0: the prompt has none that is worth keeping, or it failed.
+    """
+
+    tenant: str
+    unit: str
+    tokens: int
+
+
 class TemplateClosed(msgspec.Struct, frozen=True, tag="template_closed"):
     """A tenant's template has ended because it was asked to."""
 
@@ -196,6 +210,7 @@ FromHost = (
     | TemplateReady
     | TemplateFailed
     | TemplateClosed
+    | PrefixTaught
     | InstanceReady
     | InstanceGone
     | MemoryUse

@@ -157,6 +157,18 @@ def test_a_host_whose_link_breaks_is_stopped_and_started_anew() -> None:
     assert scene.world.host_backoffs[SMALL].failures == 1
 
 
+def test_a_host_that_cannot_load_its_model_says_why_when_it_is_down() -> None:
+    scene = Scene(make_wanted())
+    scene.turn()
+    scene.world.host_up(SMALL, 1.0)
+    scene.world.host_link_lost(SMALL, "the host closed its link", 2.0)
+    assert SMALL not in scene.world.host_backoffs
+    scene.turn()
+    scene.world.host_down(SMALL, "exit status 1: no GGUF", 2.0)
+    backoff = scene.world.host_backoffs[SMALL]
+    assert (backoff.failures, backoff.reason) == (1, "exit status 1: no GGUF")
+
+
 def test_a_template_that_failed_is_opened_again_after_its_backoff() -> None:
     scene = Scene(make_wanted())
     scene.warm()

@@ -23,6 +23,7 @@ def test_the_defaults(tmp_path: Path) -> None:
         engine=LLAMACPP,
         sequences=4,
         sequence_tokens=2048,
+        pool_tokens=0,
         idle_s=60.0,
         cool_s=3600.0,
         memory_reserve=0.1,

@@ -44,10 +44,17 @@ class Pace:
 
     def __init__(self) -> None:
         self._fits: dict[int, _Fit] = {}
+        self._measured = False
 
     def learn(self, tokens: int, took_us: int, threads: int = 1) -> None:
         """Take a step's time in."""
+        self._measured = True
         self._fit(threads).add(tokens, took_us)
+
+    @property
+    def is_learnt(self) -> bool:
+        """Whether any step was measured."""
+        return self._measured
 
     def predict_us(self, tokens: int, threads: int = 1) -> float:
         """Return how long a step of so many tokens is likely to take."""

@@ -29,6 +29,8 @@ from sits.runtime.kv import KvPool
 
 STALL_US = 80_000
 _LEAST_PIECE = 4
+# How long a step is said to take before one was measured: of a large model, on a slow machine.
+_UNKNOWN_US = 6e6
 # What came back shall go on for a while before the next is parked for it.
 _HEADROOM_TOKENS = 16
 
@@ -58,6 +60,8 @@ class Scheduler:
     @property
     def longest_us(self) -> float:
         """How long a step with a full batch is likely to take, on one thread."""
+        if not self._pace.is_learnt:
+            return _UNKNOWN_US
         return self._pace.predict_us(self._engine.shape.batch_tokens)
 
     def aim(self, unit: str, itl_us: float | None) -> None:

@@ -23,6 +23,7 @@ from sits.wire import (
     InstanceGone,
     InstanceReady,
     MemoryUse,
+    PrefixTaught,
     StartInstance,
     StopInstance,
     TeachPrefix,
@@ -166,7 +167,7 @@ class ForkHost:
             self._announce(message)
         elif isinstance(message, TemplateFailed):
             template.failure = message.message
-        elif isinstance(message, InstanceReady):
+        elif isinstance(message, InstanceReady | PrefixTaught):
             self._announce(message)
         else:
             template.instances.discard(message.instance)

@@ -21,6 +21,7 @@ _SEAT_BYTES = 64
 _OWNER = struct.Struct("=I")
 _AWAKE = struct.Struct("=I")
 _AWAKE_AT = 4
+_NEWEST = 0.5
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,10 @@ class Board:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.ftruncate(self._descriptor, _SEATS * _SEAT_BYTES)
         self._map = mmap.mmap(self._descriptor, _SEATS * _SEAT_BYTES)
+        try:
+            self._load = os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._load = -1  # not on Linux
 
     def take(self) -> "Seat":
         """Return a seat that nobody has, in the name of this process.
@@ -72,10 +77,19 @@ class Board:
         found = range(_AWAKE_AT, len(self._map), _SEAT_BYTES)
         return sum(_AWAKE.unpack_from(self._map, at)[0] for at in found)
 
+    def others_running(self) -> int:
+        """Return how many threads of the machine run just now beside this one; 0: not known."""
+        if self._load < 0:
+            return 0
+        running = os.pread(self._load, 128, 0).split()[3].partition(b"/")[0]
+        return max(0, int(running) - 1)
+
     def close(self) -> None:
         """Close the file. Seats are given back before."""
         self._map.close()
         os.close(self._descriptor)
+        if self._load >= 0:
+            os.close(self._load)
 
 
 class Seat:
@@ -86,6 +100,7 @@ class Seat:
         self._map = memory
         self._at = at
         self._turns = 0
+        self._others = 0.0
 
     def note(self, *, awake: bool, longest_us: float = 0.0) -> None:
         """Say that the loop has come round, and whether there is something to do."""
@@ -99,12 +114,18 @@ class Seat:
         return Glance(bool(awake), turns, longest_us)
 
     def threads(self) -> int:
-        """Return how many threads its worker may compute with: all cores when it is alone.
+        """Return how many threads its next step may compute with: the cores that are idle.
 
-        More workers than that have one each. Two that compute with two threads on two cores wait
-        for each other's threads, and are ten times slower than with one each.
+        More workers than one have one thread each. Threads of a step wait for each other some
+        hundred times, each time for as long as the slowest is kept from its core: with more than
+        there are idle cores a step takes ten times as long, not twice. So what else runs on the
+        machine counts, too; something that runs for a moment does not.
         """
-        return len(os.sched_getaffinity(0)) if self._board.awake() <= 1 else 1
+        cores = len(os.sched_getaffinity(0))
+        if cores == 1 or self._board.awake() > 1:
+            return 1
+        self._others += _NEWEST * (self._board.others_running() - self._others)
+        return max(1, min(cores, (os.cpu_count() or cores) - round(self._others)))
 
     def give_back(self) -> None:
         """Leave it to another worker."""

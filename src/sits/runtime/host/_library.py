@@ -1,5 +1,7 @@
 """The library host: the engine's library imported, no weights; model hosts are forked from it.
 
+Of models that were served before it keeps the vocabularies.
+
     python -m sits.runtime.host._library '<json LibrarySettings>'     by exec, from the node
 
 So a host starts without what Python and the engine's library take to be imported. A forked host
@@ -30,6 +32,8 @@ from sits.runtime.host._reactor import Reactor
 from sits.wire import FrameSocket, FromNode, HostDown, HostUp, StartHost, StopHost
 
 _REAP_S = 0.2
+# A host ends so when it was asked to, after its model was loaded.
+_WELL = "exit status 0"
 _log = logging.getLogger(__name__)
 
 
@@ -89,14 +93,26 @@ def import_engine(factory: str) -> None:
         start()
 
 
+def remember(factory: str, model_path: str) -> None:
+    """Keep what hosts of a model need beside its weights, where its engine can."""
+    module = sys.modules.get(factory.partition(":")[0])
+    keep = getattr(module, "remember", None)
+    if keep is not None:
+        try:
+            keep(model_path)
+        except OSError as error:
+            _log.info("%s is not remembered: %s", model_path, error)
+
+
 Link = FrameSocket[StartHost | StopHost]
 
 
 class _Forked:
     """A host as the library host sees it: its process, which may be read when it has ended."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, model_path: str) -> None:
         self.pid = pid
+        self.model_path = model_path
         self.stops = 0
         self._pidfd = os.pidfd_open(pid)
 
@@ -140,7 +156,8 @@ class LibraryHost:
         endpoint = os.path.join(self._settings.sockets_dir, f"{order.host}.sock")
         if order.host not in self._hosts:
             try:
-                host = _Forked(fork_child(lambda: self._be_host(order, endpoint)))
+                pid = fork_child(lambda: self._be_host(order, endpoint))
+                host = _Forked(pid, order.model_path)
             except (SitsError, OSError) as error:
                 self._tell(HostDown(order.host, f"no process for it: {error}"))
                 return
@@ -172,6 +189,8 @@ class LibraryHost:
         how = reap(host.pid, _REAP_S)
         _log.info("%s ended: %s", name, how)
         self._tell(HostDown(name, how))
+        if how == _WELL:
+            remember(self._settings.engine, host.model_path)
 
     def _tell(self, event: FromNode) -> None:
         self._link.send_nowait(event)

@@ -29,7 +29,8 @@ class HostSettings:
 
     Attributes:
         model_path: the model file that it serves.
-        endpoint: the unix socket on which it listens for control, once the model is loaded.
+        endpoint: the unix socket on which it listens for control, who hears of the model when it
+            is loaded.
         run_dir: a directory for workers' sockets, open to this user alone.
         parent_pid: the process that started it; it ends with that.
         engine: the engine's factory, `package.module:function`.
@@ -39,6 +40,8 @@ class HostSettings:
         sequences: requests that one instance runs at once, where the model generates text.
         sequence_tokens: the longest prompt and answer together, or input of an embedding
             model; at most what the model was trained for.
+        pool_tokens: room for so many tokens, of all sequences of an instance together; 0: for half
+            of them at their longest.
         batch_tokens: the most tokens in one engine step, where the model generates text.
         worker_bytes: how much memory a worker may take beyond what it has of its template.
     """
@@ -52,6 +55,7 @@ class HostSettings:
     kv_dir: str = ""
     sequences: int = PoolShape.sequences
     sequence_tokens: int = PoolShape.sequence_tokens
+    pool_tokens: int = 0
     batch_tokens: int = PoolShape.batch_tokens
     worker_bytes: int = WORKER_BYTES
 
@@ -66,13 +70,19 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _serve(settings: HostSettings) -> None:
+    os.makedirs(settings.run_dir, mode=0o700, exist_ok=True)
+    reactor = Reactor()
+    # Control connects while the model is loaded; it is answered after that.
+    server = HostServer(reactor, settings.endpoint)
     model = load_model(settings.engine, settings.model_path)
     if model.info.kind is UnitKind.CHAT:
         compile_template(model)
-    shape = PoolShape(settings.sequences, settings.sequence_tokens, settings.batch_tokens)
-    os.makedirs(settings.run_dir, mode=0o700, exist_ok=True)
-    reactor = Reactor()
-    server = HostServer(reactor, settings.endpoint)
+    shape = PoolShape(
+        settings.sequences,
+        settings.sequence_tokens,
+        settings.batch_tokens,
+        cells=settings.pool_tokens,
+    )
     maker: Instances
     if settings.resident:
         maker = ResidentHost(reactor, model, shape, settings.run_dir, server.announce)

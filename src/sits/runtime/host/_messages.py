@@ -9,6 +9,7 @@ import msgspec
 from sits.wire import (
     InstanceGone,
     InstanceReady,
+    PrefixTaught,
     StartInstance,
     StopInstance,
     TeachPrefix,
@@ -26,6 +27,6 @@ class StartWorker(msgspec.Struct, frozen=True, tag="start_worker"):
 
 
 ToTemplate = StartWorker | StopInstance | TeachPrefix
-FromTemplate = TemplateReady | TemplateFailed | InstanceReady | InstanceGone
+FromTemplate = TemplateReady | TemplateFailed | InstanceReady | InstanceGone | PrefixTaught
 FromForkedWorker = InstanceReady | InstanceGone
 FromTeacher = InstanceGone  # says nothing: its end is the word

@@ -16,6 +16,7 @@ from sits.wire import (
     Instance,
     InstanceGone,
     InstanceReady,
+    PrefixTaught,
     StartInstance,
     StopInstance,
     TeachPrefix,
@@ -71,6 +72,7 @@ class ResidentHost:
 
     def teach_prefix(self, order: TeachPrefix) -> None:
         """See `Instances.teach_prefix`. Each instance's pool learns from its first request."""
+        self._announce(PrefixTaught(order.tenant, order.unit, 0))
 
     def start_instance(self, order: StartInstance) -> None:
         """See `Instances.start_instance`."""

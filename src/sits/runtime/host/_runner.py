@@ -18,6 +18,9 @@ from sits.wire import Embed, FromWorker, Generate
 # each of them slower.
 _EMBEDDING_CAPACITY = 16
 _EMBEDDING_STEP_TOKENS = 512
+# A pool for all sequences at their longest, which they seldom are, over a pool as it is made: what
+# finds no room is parked. Its size is what a start from the disk, and a fork, mostly wait for.
+_OVERCOMMIT = 2
 
 _DEFAULT_RULES = BatchRules()
 
@@ -90,14 +93,16 @@ def make_runner(model: Model, shape: PoolShape) -> Runner:
 
     Args:
         model: of whichever kind.
-        shape: of a generative model's pool; an embedding model's inputs are at most so long.
+        shape: of a generative model's pool, which has room for half of its sequences at their
+            longest where it names no number; an embedding model's inputs are at most so long.
 
     Raises:
         EngineError: the memory cannot be had.
     """
     longest = min(shape.sequence_tokens, model.info.trained_context_tokens)
     if model.info.embedding is None:
-        engine = model.make_engine(replace(shape, sequence_tokens=longest))
+        cells = shape.cells or max(longest, shape.sequences * longest // _OVERCOMMIT)
+        engine = model.make_engine(replace(shape, sequence_tokens=longest, cells=cells))
         return _Generating(model, engine, make_pool(model, engine, monotonic_us))
     batch = EmbeddingShape(input_tokens=longest, batch_tokens=max(longest, _EMBEDDING_STEP_TOKENS))
     return _Embedding(model, model.make_embedding_engine(batch))

@@ -1,8 +1,7 @@
 """A tenant's template: it takes the engine's memory once, then forks workers for instances.
 
-The pool is in its memory before the fork, with the constant beginnings of the tenant's prompts,
-so a worker starts with them, and copies only the pages that it writes. A template computes nothing
-itself: a prefix is computed by a child, which hands it over, so that forks never wait for it.
+The pool is in its memory before the fork, with the constant beginnings of the tenant's prompts
+(`_lessons`), so a worker starts with them, and copies only the pages that it writes.
 
 Instances of different units share a worker, and so its pool; a second instance of one unit gets
 a worker of its own.
@@ -14,31 +13,30 @@ import os
 import socket
 import time
 from dataclasses import dataclass, field
-from typing import BinaryIO
 
 from sits._errors import SitsError
 from sits._process import set_process_name
 from sits.runtime.engine import EngineError, Model, PoolShape
 from sits.runtime.host._board import Board, Seat
 from sits.runtime.host._child import Child
-from sits.runtime.host._messages import FromForkedWorker, FromTeacher, StartWorker, ToTemplate
+from sits.runtime.host._lessons import Lessons
+from sits.runtime.host._messages import FromForkedWorker, StartWorker, ToTemplate
 from sits.runtime.host._places import Places
 from sits.runtime.host._prefixes import Prefixes
 from sits.runtime.host._reactor import Reactor
 from sits.runtime.host._runner import Runner, make_runner
 from sits.runtime.host._watch import POLL_S, Watch, is_stopped
 from sits.runtime.host._worker_main import run_worker
-from sits.runtime.kv import ImageError, KvImage
 from sits.wire import (
     FrameSocket,
     InstanceGone,
     InstanceReady,
+    PrefixTaught,
     StopInstance,
     TeachPrefix,
     TemplateFailed,
     TemplateReady,
     Tier,
-    UnitPrompt,
 )
 
 # How long after its drain a worker may take to end by itself.
@@ -124,7 +122,7 @@ class _Template:
         self._workers: dict[str, _Worker] = {}
         self._hosts: dict[str, _Worker] = {}
         self._watch = Watch()
-        self._teachers: dict[UnitPrompt, Child[FromTeacher]] = {}
+        self._lessons = Lessons(reactor, prefixes, board, self._tell)
 
     def receive(self) -> None:
         """Obey the base host."""
@@ -133,17 +131,18 @@ class _Template:
             if isinstance(order, StartWorker):
                 self._start(order)
             elif isinstance(order, TeachPrefix):
-                self._teach(order.prompt)
+                self._lessons.add(order)
             else:
                 self._stop(order)
 
     def wait_s(self) -> float | None:
         """Return how long the loop may wait before `look_after`; None: until a message."""
-        return POLL_S if self._workers else None
+        return POLL_S if self._workers or self._lessons.pending else None
 
     def look_after(self) -> None:
         """Kill workers that should have ended, or that do not go on: they cannot obey."""
         now_s = time.monotonic()
+        self._lessons.begin_due()
         for worker in self._workers.values():
             late = [name for name, until_s in worker.stop_until_s.items() if now_s >= until_s]
             for name in late:
@@ -163,8 +162,7 @@ class _Template:
             if worker.child is not None:
                 worker.child.end(0.0)
             worker.seat.give_back()
-        for teacher in self._teachers.values():
-            teacher.end(0.0)
+        self._lessons.close()
 
     # instances
 
@@ -247,47 +245,7 @@ class _Template:
         _log.info("instance %s ended: %s (%s)", name, code, how)
         self._tell(InstanceGone(name, code, how))
 
-    # prefixes
-
-    def _teach(self, prompt: UnitPrompt) -> None:
-        prefixes = self._prefixes
-        if prefixes is None or prompt in self._teachers or prefixes.restore(prompt):
-            return
-
-        # Memory of both: an image may be larger than a message, and the disk may be full.
-        descriptor = os.memfd_create("sits-prefix", os.MFD_CLOEXEC)
-        shared = os.fdopen(descriptor, "w+b")
-
-        def body(_link: socket.socket) -> None:
-            set_process_name("sits-teacher")
-            shared.write(prefixes.compute(prompt).encode())
-            shared.flush()
-
-        try:
-            self._teachers[prompt] = Child[FromTeacher](
-                self._reactor,
-                FromTeacher,
-                body,
-                on_message=lambda _message: None,
-                on_end=lambda how: self._taught(prefixes, prompt, shared, how),
-            )
-        except (SitsError, OSError) as error:
-            shared.close()
-            _log.warning("a prefix is not computed now: %s", error)
-
-    def _taught(self, prefixes: Prefixes, prompt: UnitPrompt, shared: BinaryIO, how: str) -> None:
-        del self._teachers[prompt]
-        with shared:
-            shared.seek(0)
-            try:
-                taken = prefixes.adopt(KvImage.decode(shared.read()))
-            except ImageError as error:
-                _log.warning("a prefix was not computed (%s): %s", how, error)
-                return
-        tokens = len(prefixes.tokens(prompt))
-        _log.info("a prefix of %d tokens was computed%s", tokens, "" if taken else ", not taken")
-
-    def _tell(self, event: InstanceReady | InstanceGone) -> None:
+    def _tell(self, event: InstanceReady | InstanceGone | PrefixTaught) -> None:
         self._up.send_nowait(event)
         if not self._up.closed:
             self._reactor.want_write(self._up, self._up.wants_write)

@@ -12,8 +12,9 @@ from pathlib import Path
 from sits.runtime.host._board import Glance
 
 POLL_S = 0.5
-# Longer than the rendering of a prompt may take, which is ended by its own limit.
-_LEAST_S = 4.0
+# Far longer than the rendering of a prompt may take, which is ended by its own limit, and than a
+# step on a machine that has too much to do.
+_LEAST_S = 10.0
 _TIMES_LONGEST = 10.0
 _STOPPED_S = 1.0
 

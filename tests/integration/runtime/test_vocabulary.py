@@ -1,0 +1,92 @@
+"""A model whose vocabulary was remembered is the model as it is when all of it is loaded."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sits.runtime.engine import Feed, Model, PoolShape, _llama_vocabulary, llamacpp
+from sits.wire import Sampling
+from tests.models import smollm2_path
+
+WORDS = "Grüße 😀 <|im_end|> from 3 tokens\n"
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[Any, Any]]:
+    kept: dict[Any, Any] = {}
+    monkeypatch.setattr(_llama_vocabulary, "_kept", kept)
+    yield kept
+    for model, _ in kept.values():
+        llamacpp.native.llama_model_free(model)
+
+
+def answer(model: Model, schema: str | None = None) -> list[int]:
+    """Return eight tokens, the most probable ones."""
+    engine = model.make_engine(PoolShape(sequences=1, sequence_tokens=64, batch_tokens=64, kept=0))
+    engine.open(0)
+    tokens = model.tokenize("Name a colour as JSON: ", parse_special=True)
+    sampler = engine.make_sampler(Sampling(temperature=0, json_schema=schema))
+    found: list[int] = []
+    at = 0
+    for _ in range(8):
+        (sampled,) = engine.step([Feed(0, at, tokens, sampler)])
+        at += len(tokens)
+        tokens = [sampled.token]
+        found += tokens
+    sampler.close()
+    engine.shutdown()
+    return found
+
+
+def loads_vocabulary(path: str) -> bool:
+    """Return whether loading it reads a vocabulary of its own."""
+    model = llamacpp.load(path)
+    try:
+        return bool(
+            llamacpp.native.llama_vocab_bos(llamacpp.native.llama_model_get_vocab(model._model))
+            >= 0
+        )
+    finally:
+        model.close()
+
+
+def test_it_says_tokenizes_and_answers_the_same(kept: dict[Any, Any]) -> None:
+    whole = llamacpp.load(smollm2_path())
+    llamacpp.remember(smollm2_path())
+    assert len(kept) == 1
+    assert not loads_vocabulary(smollm2_path())
+    bare = llamacpp.load(smollm2_path())
+    assert bare.info == whole.info
+    for special in (True, False):
+        tokens = whole.tokenize(WORDS, parse_special=special)
+        assert bare.tokenize(WORDS, parse_special=special) == tokens
+    assert [bare.token_bytes(token) for token in tokens] == [
+        whole.token_bytes(token) for token in tokens
+    ]
+    schema = '{"type": "object", "properties": {"colour": {"type": "string"}}}'
+    assert answer(bare) == answer(whole)
+    assert answer(bare, schema) == answer(whole, schema)
+    bare.close()
+    whole.close()
+
+
+def test_a_file_that_has_changed_is_read_anew(kept: dict[Any, Any], tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    shutil.copyfile(smollm2_path(), path)
+    llamacpp.remember(str(path))
+    assert not loads_vocabulary(str(path))
+    os.utime(path, (1, 1))
+    assert loads_vocabulary(str(path))
+
+
+def test_no_more_are_kept_than_a_few(kept: dict[Any, Any], tmp_path: Path) -> None:
+    for number in range(_llama_vocabulary._MOST + 1):
+        path = tmp_path / f"{number}.gguf"
+        shutil.copyfile(smollm2_path(), path)
+        llamacpp.remember(str(path))
+    assert len(kept) == _llama_vocabulary._MOST
+    assert loads_vocabulary(str(tmp_path / "0.gguf"))
