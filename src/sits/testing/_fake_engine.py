@@ -203,12 +203,12 @@ class FakeEngine:
             raise EngineError(f"export: sequence {sequence} has no tokens")
         return json.dumps(self._tokens[sequence]).encode()
 
-    def restore(self, sequence: int, tokens: int, state: bytes) -> None:
+    def restore(self, sequence: int, tokens: int, state: bytes | memoryview) -> None:
         """See `Engine.restore`."""
         self._table.check_empty(sequence, "restore")
         self._table.check_room(sequence, tokens, "restore")
         try:
-            held = json.loads(state)
+            held = json.loads(bytes(state))
         except ValueError as error:
             raise EngineError(f"restore: this is no state of a fake: {error}") from error
         if not isinstance(held, list) or len(held) != tokens:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sits.runtime.engine import Feed, Model, PoolShape, _llama_vocabulary, llamacpp
+from sits.runtime.engine._llama_native import native
 from sits.wire import Sampling
 from tests.models import smollm2_path
 
@@ -21,7 +22,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[Any, Any]]:
     monkeypatch.setattr(_llama_vocabulary, "_kept", kept)
     yield kept
     for model, _ in kept.values():
-        llamacpp.native.llama_model_free(model)
+        native.llama_model_free(model)
 
 
 def answer(model: Model, schema: str | None = None) -> list[int]:
@@ -46,10 +47,7 @@ def loads_vocabulary(path: str) -> bool:
     """Return whether loading it reads a vocabulary of its own."""
     model = llamacpp.load(path)
     try:
-        return bool(
-            llamacpp.native.llama_vocab_bos(llamacpp.native.llama_model_get_vocab(model._model))
-            >= 0
-        )
+        return bool(native.llama_vocab_bos(native.llama_model_get_vocab(model._model)) >= 0)
     finally:
         model.close()
 
@@ -64,9 +62,7 @@ def test_it_says_tokenizes_and_answers_the_same(kept: dict[Any, Any]) -> None:
     for special in (True, False):
         tokens = whole.tokenize(WORDS, parse_special=special)
         assert bare.tokenize(WORDS, parse_special=special) == tokens
-    assert [bare.token_bytes(token) for token in tokens] == [
-        whole.token_bytes(token) for token in tokens
-    ]
+        assert list(map(bare.token_bytes, tokens)) == list(map(whole.token_bytes, tokens))
     schema = '{"type": "object", "properties": {"colour": {"type": "string"}}}'
     assert answer(bare) == answer(whole)
     assert answer(bare, schema) == answer(whole, schema)

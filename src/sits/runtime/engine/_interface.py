@@ -202,7 +202,7 @@ class Engine(Protocol):
         """
         ...
 
-    def restore(self, sequence: int, tokens: int, state: bytes) -> None:
+    def restore(self, sequence: int, tokens: int, state: bytes | memoryview) -> None:
         """Give an empty sequence the state of one of so many tokens.
 
         Raises:

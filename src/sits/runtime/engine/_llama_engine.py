@@ -16,6 +16,8 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any, cast
 
+import numpy as np
+
 from sits.runtime.engine._errors import EngineError
 from sits.runtime.engine._interface import Feed, ModelInfo, Sampled
 from sits.runtime.engine._llama_native import THREADS, forget_log, last_words, native
@@ -71,12 +73,12 @@ class LlamaEngine:
             raise EngineError(f"llama.cpp gave {written} of {size} bytes of sequence {sequence}")
         return bytes(buffer)
 
-    def restore(self, sequence: int, tokens: int, state: bytes) -> None:
+    def restore(self, sequence: int, tokens: int, state: bytes | memoryview) -> None:
         """See `Engine.restore`."""
         self._table.check_empty(sequence, "restore")
         self._table.check_room(sequence, tokens, "restore")
         forget_log()
-        buffer = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
+        buffer = np.frombuffer(state, np.uint8).ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
         read = native.llama_state_seq_set_data(self._context, buffer, len(state), sequence)
         last = native.llama_memory_seq_pos_max(self._memory, sequence)
         if read != len(state) or last != tokens - 1:

@@ -7,10 +7,12 @@ Invariants: a seat is taken under the file's lock, before the fork, and given ba
 it; so a worker that is killed leaves no seat that looks busy.
 """
 
+import contextlib
 import fcntl
 import mmap
 import os
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sits.runtime.engine import EngineError
@@ -44,16 +46,14 @@ class Board:
 
     Args:
         path: the file; made if it is not there, for this user alone.
+        others: says how many other threads run on the machine; None: the kernel.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, others: Callable[[], int] | None = None) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.ftruncate(self._descriptor, _SEATS * _SEAT_BYTES)
         self._map = mmap.mmap(self._descriptor, _SEATS * _SEAT_BYTES)
-        try:
-            self._load = os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            self._load = -1  # not on Linux
+        self._others = others or _OtherThreads()
 
     def take(self) -> "Seat":
         """Return a seat that nobody has, in the name of this process.
@@ -79,17 +79,27 @@ class Board:
 
     def others_running(self) -> int:
         """Return how many threads of the machine run just now beside this one; 0: not known."""
-        if self._load < 0:
-            return 0
-        running = os.pread(self._load, 128, 0).split()[3].partition(b"/")[0]
-        return max(0, int(running) - 1)
+        return self._others()
 
     def close(self) -> None:
         """Close the file. Seats are given back before."""
         self._map.close()
         os.close(self._descriptor)
-        if self._load >= 0:
-            os.close(self._load)
+
+
+class _OtherThreads:
+    """How many threads of the machine run just now beside this one, as the kernel says."""
+
+    def __init__(self) -> None:
+        self._load = -1
+        with contextlib.suppress(OSError):  # not on Linux
+            self._load = os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
+
+    def __call__(self) -> int:
+        if self._load < 0:
+            return 0
+        running = os.pread(self._load, 128, 0).split()[3].partition(b"/")[0]
+        return max(0, int(running) - 1)
 
 
 class Seat:

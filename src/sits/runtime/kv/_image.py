@@ -41,14 +41,14 @@ class KvImage:
         model: digest of the model file.
         adapter: digest of the adapter set; empty: none.
         tokens: token ids, in order.
-        state: as `Engine.export` gave it.
+        state: as `Engine.export` gave it, or a view of what was read.
     """
 
     engine: str
     model: str
     adapter: str
     tokens: tuple[int, ...]
-    state: bytes
+    state: bytes | memoryview
 
     def encode(self) -> bytes:
         """Return it as bytes."""
@@ -72,7 +72,8 @@ class KvImage:
         at = len(_MAGIC) + _SIZE_BYTES
         if len(data) < at + _DIGEST_BYTES or not data.startswith(_MAGIC):
             raise ImageError(f"these {len(data)} bytes are no KV image of this version")
-        body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
+        # Views: a copy of megabytes takes longer than to read them.
+        body, digest = memoryview(data)[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
         if hashlib.sha256(body).digest() != digest:
             raise ImageError(f"this KV image of {len(data)} bytes is cut off or was altered")
         size = int.from_bytes(body[len(_MAGIC) : at], "little")

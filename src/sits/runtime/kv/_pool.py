@@ -125,7 +125,7 @@ class KvPool:
             raise
         return entry
 
-    def adopt(self, tokens: Sequence[int], adapter: str, state: bytes) -> Entry | None:
+    def adopt(self, tokens: Sequence[int], adapter: str, state: bytes | memoryview) -> Entry | None:
         """Keep a state that was computed elsewhere; None: no room.
 
         Raises:
