@@ -10,7 +10,7 @@ import msgspec
 
 from sits.wire import FrameSocket
 
-DEADLINE_S = 20.0
+DEADLINE_S = 30.0
 
 T = TypeVar("T")
 

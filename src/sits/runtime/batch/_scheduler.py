@@ -30,7 +30,7 @@ from sits.runtime.kv import KvPool
 STALL_US = 80_000
 _LEAST_PIECE = 4
 # How long a step is said to take before one was measured: of a large model, on a slow machine.
-_UNKNOWN_US = 6e6
+_UNKNOWN_US = 2e6
 # What came back shall go on for a while before the next is parked for it.
 _HEADROOM_TOKENS = 16
 
