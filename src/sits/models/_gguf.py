@@ -40,7 +40,8 @@ _MAX_TENSORS = 1_000_000
 _CHUNK_BYTES = 1 << 20
 _ALIGNMENT = 32  # of the weights, unless the file says another
 # Only these are wanted as values; the vocabulary may have megabytes of them.
-_WANTED = ("general.", "split.", ".context_length", ".pooling_type", ".block_count")
+_WANTED = ("general.", "split.", "adapter.")
+_WANTED_ENDS = (".context_length", ".pooling_type", ".block_count")
 # ggml's numbers of the types that weights have; (elements, bytes) of one block of them.
 TENSOR_TYPES: dict[int, tuple[str, int, int]] = {
     0: ("F32", 1, 4), 1: ("F16", 1, 2), 2: ("Q4_0", 32, 18), 3: ("Q4_1", 32, 20),
@@ -65,6 +66,7 @@ class GgufHeader:
         pooling: how embeddings are pooled (1 mean, 2 CLS, 3 last, 4 rank); None: it has no say.
         splits: of how many files it is one.
         elements: type of tensor to the number of its elements (only from `read_gguf_file`).
+        adapter: which kind of adapter it is, such as lora; empty: it is a model.
     """
 
     architecture: str
@@ -72,6 +74,7 @@ class GgufHeader:
     pooling: int | None = None
     splits: int = 1
     elements: dict[str, int] = field(default_factory=dict)
+    adapter: str = ""
 
     @property
     def representation(self) -> str:
@@ -185,6 +188,7 @@ def _read(read: Read, name: str, *, size_bytes: int | None) -> GgufHeader:
         context_tokens=_count(found.get(f"{architecture}.context_length")),
         pooling=pooling if isinstance(pooling, int) else None,
         splits=_count(found.get("split.count")) or 1,
+        adapter=_adapter(found),
         elements={} if size_bytes is None else _elements(reader, tensors, found, size_bytes),
     )
 
@@ -200,7 +204,7 @@ def _pairs(reader: _Reader, count: int, *, whole: bool) -> Iterator[tuple[str, A
             return
         value = reader.value(kind)
         named = named or key == "general.architecture"
-        if key.startswith(_WANTED[:2]) or key.endswith(_WANTED[2:]):
+        if key.startswith(_WANTED) or key.endswith(_WANTED_ENDS):
             yield key, value
 
 
@@ -229,6 +233,12 @@ def _elements(
     if needed > size_bytes:
         raise reader.broken(f"it was cut: it has {size_bytes} bytes, and its weights need {needed}")
     return found
+
+
+def _adapter(values: Mapping[str, Any]) -> str:
+    if values.get("general.type") != "adapter":
+        return ""
+    return str(values.get("adapter.type") or "unknown")
 
 
 def _count(value: Any) -> int:
