@@ -52,8 +52,8 @@ class AnyBatcher(Protocol):
         """Take a unit's objective for the time between two tokens."""
         ...
 
-    def submit(self, request: Generate | Embed, unit: str = "") -> None:
-        """Take a unit's request in, or raise `RequestRefused`."""
+    def submit(self, request: Generate | Embed, unit: str = "", adapter: str = "") -> None:
+        """Take a unit's request in, for a set of adapters, or raise `RequestRefused`."""
         ...
 
     def cancel(self, request_id: str) -> None:
