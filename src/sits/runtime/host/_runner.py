@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from sits.runtime.batch import Batcher, BatchRules, EmbeddingBatcher, make_pool
-from sits.runtime.engine import EmbeddingEngine, EmbeddingShape, Engine, Model, PoolShape
+from sits.runtime.engine import (
+    AdapterLoadError,
+    AdapterSet,
+    EmbeddingEngine,
+    EmbeddingShape,
+    Engine,
+    Model,
+    PoolShape,
+)
 from sits.runtime.host._prefixes import Prefixes, PrefixFiles
 from sits.runtime.kv import KvPool
 from sits.wire import Embed, FromWorker, Generate
@@ -79,6 +87,14 @@ class Runner(Protocol):
         """Return a batcher on the engine; in a process of its own, or the only one."""
         ...
 
+    def load_adapters(self, adapters: AdapterSet) -> None:
+        """Have a set of adapters ready. Idempotent.
+
+        Raises:
+            EngineError: one cannot be used with this model.
+        """
+        ...
+
     def make_prefixes(self, files: PrefixFiles | None) -> Prefixes | None:
         """Return the constant beginnings of prompts; None where prompts have none."""
         ...
@@ -123,6 +139,9 @@ class _Generating:
     ) -> AnyBatcher:
         return Batcher(self.model, self.engine, now_us, pool=self.pool, rules=rules)
 
+    def load_adapters(self, adapters: AdapterSet) -> None:
+        self.engine.load_adapters(adapters)
+
     def make_prefixes(self, files: PrefixFiles | None) -> Prefixes | None:
         return Prefixes(self.model, self.engine, self.pool, files)
 
@@ -145,6 +164,13 @@ class _Embedding:
         rules: BatchRules = _DEFAULT_RULES,
     ) -> AnyBatcher:
         return EmbeddingBatcher(self.model, self.engine, now_us)
+
+    def load_adapters(self, adapters: AdapterSet) -> None:
+        if adapters.files:
+            raise AdapterLoadError(
+                f"{adapters.files[0].path}: this model makes vectors, and adapters are served for "
+                "models that generate text; take the adapter out of the unit"
+            )
 
     def make_prefixes(self, files: PrefixFiles | None) -> Prefixes | None:
         return None
