@@ -260,6 +260,7 @@ def _start(
         release.remotes,
         prompt=release.prompt,
         itl_ms=release.itl_ms,
+        adapters=release.adapters,
     )
     is_cold = (release.tenant, release.name) in plan.cold
     plan.orders.append(Order(start, release.host, is_canary, is_cold))
