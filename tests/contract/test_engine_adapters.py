@@ -126,6 +126,18 @@ def test_adapters_change_the_answer_each_in_its_own_way(case: Case, engine: Engi
     assert next_after(engine, case.model, case.one.digest) == one
 
 
+def test_what_is_loaded_is_not_read_again(case: Case, engine: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "copy"
+    path.write_bytes(Path(case.one.files[0].path).read_bytes())
+    engine.load_adapters(set_of(str(path), "copied"))
+    path.unlink()
+    copied = set_of(str(path), "copied")
+    engine.load_adapters(copied)
+    engine.load_adapters(case.one)
+    one = next_after(engine, case.model, case.one.digest)
+    assert next_after(engine, case.model, copied.digest) == one
+
+
 def test_without_it_again_the_model_is_as_if_it_had_never_been(case: Case, engine: Engine) -> None:
     engine.open(1)
     feed(engine, 1, words_of(case.model))

@@ -15,6 +15,7 @@ from sits.wire import (
     InstanceGone,
     Message,
     StartInstance,
+    StopInstance,
     TeachPrefix,
     TemplateClosed,
     Tier,
@@ -125,6 +126,16 @@ def test_an_adapter_that_cannot_be_loaded_ends_the_start_alone(
     assert (
         said(host, host.start("right-1", unit="right", adapters=right).endpoint) == "[right]hello"
     )
+
+
+def test_a_worker_inherits_what_one_before_it_could_load(forked: Host, tmp_path: Path) -> None:
+    adapters = (adapter(tmp_path, "[1]"),)
+    for number in (1, 2):
+        endpoint = forked.start(f"one-{number}", unit="one", adapters=adapters).endpoint
+        assert said(forked, endpoint) == "[1]hello"
+        forked.link.send(StopInstance(f"one-{number}", drain_s=1.0))
+        assert forked.link.next(InstanceGone).code == "stopped"
+        (tmp_path / "[1].gguf").unlink(missing_ok=True)
 
 
 def test_a_first_start_that_fails_leaves_no_worker(forked: Host, tmp_path: Path) -> None:

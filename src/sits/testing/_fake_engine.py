@@ -200,6 +200,8 @@ class FakeEngine:
 
     def load_adapters(self, adapters: AdapterSet) -> None:
         """See `Engine.load_adapters`."""
+        if adapters.digest in self._words:
+            return
         words = [
             read_fake_adapter(file.path, self._behaviour.architecture) for file in adapters.files
         ]

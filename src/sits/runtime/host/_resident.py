@@ -95,12 +95,8 @@ class ResidentHost:
             server.open(order.instance, order.unit, endpoint, traffic.choose)
         except (EngineError, OSError) as error:
             runner.shutdown()
-            message = (
-                f"{endpoint} cannot be listened on: {error}"
-                if isinstance(error, OSError)
-                else str(error)
-            )
-            self._announce(InstanceGone(order.instance, "start_failed", message))
+            where = f"{endpoint} cannot be listened on: " if isinstance(error, OSError) else ""
+            self._announce(InstanceGone(order.instance, "start_failed", f"{where}{error}"))
             return
         self._residents[order.instance] = _Resident(server, runner)
         if tier is Tier.COOL:
