@@ -27,6 +27,7 @@ from sits.wire import (
     Message,
     RemoteEndpoint,
     StartInstance,
+    UnitAdapter,
     UnitPrompt,
 )
 from tests.links import Link
@@ -104,8 +105,10 @@ class Host:
         tenant: str = "acme",
         unit: str = "chat",
         prompt: UnitPrompt = UnitPrompt(),  # noqa: B008 - it is frozen
+        adapters: tuple[UnitAdapter, ...] = (),
     ) -> Instance:
-        self.link.send(StartInstance(name, tenant, unit, self.remotes, prompt))
+        order = StartInstance(name, tenant, unit, self.remotes, prompt, adapters=adapters)
+        self.link.send(order)
         ready = self.link.next(InstanceReady)
         assert ready.instance == name
         value = ready.value

@@ -1,7 +1,14 @@
 """Any order of arrivals, cancels, steps and deadlines, in a pool that is too small for all.
 
-No request is lost, repeated or mixed; no cell is leaked; what is shared is never changed.
+No request is lost, repeated or mixed, not between sets of adapters either; no cell is leaked; what
+is shared is never changed; no answer that runs waits longer than a round of all sets.
 """
+
+import atexit
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -15,12 +22,12 @@ from hypothesis.stateful import (
 )
 
 from sits.runtime.batch import Batcher, BatchRules, RequestRefused
-from sits.runtime.engine import PoolShape
+from sits.runtime.engine import AdapterFile, AdapterSet, PoolShape
 from sits.runtime.kv import KvPool, Shelf
-from sits.testing import FakeModel
+from sits.testing import FakeModel, tiny_adapter
 from sits.wire import ChatPrompt, Emitted, Failed, Finished, FromWorker, Generate, Message
 
-SHAPE = PoolShape(sequences=3, sequence_tokens=80, batch_tokens=8, kept=2, cells=100)
+SHAPE = PoolShape(sequences=3, sequence_tokens=112, batch_tokens=8, kept=2, cells=130)
 # Long ones begin alike, so that they share, and end unlike.
 WORDS = st.builds(
     lambda head, tail: "common beginning"[:head] + tail,
@@ -28,6 +35,20 @@ WORDS = st.builds(
     st.text(st.sampled_from("abé😀"), min_size=1, max_size=8),
 )
 UNITS = st.sampled_from(["one", "two"])
+# What each set of adapters says before an answer, and the set: the first is the model alone.
+SAYS = ("", "<a>", "é<b>")
+
+
+@cache
+def adapter_sets() -> tuple[AdapterSet, ...]:
+    folder = Path(tempfile.mkdtemp(prefix="sits-adapters-"))
+    atexit.register(shutil.rmtree, folder)
+    made = [AdapterSet()]
+    for words in SAYS[1:]:
+        path = folder / f"{len(made)}.gguf"
+        path.write_bytes(tiny_adapter(words))
+        made.append(AdapterSet((AdapterFile(str(path), words),)))
+    return tuple(made)
 
 
 class BatcherMachine(RuleBasedStateMachine):
@@ -39,6 +60,8 @@ class BatcherMachine(RuleBasedStateMachine):
         super().__init__()
         model = FakeModel()
         self.engine = model.make_engine(SHAPE)
+        for adapters in adapter_sets():
+            self.engine.load_adapters(adapters)
         self.now_us = 0
         shelf = Shelf(2000)
         self.pool = KvPool(self.engine, True, lambda: self.now_us, shelf)
@@ -48,14 +71,23 @@ class BatcherMachine(RuleBasedStateMachine):
         self.expected: dict[str, str] = {}
         self.seen: dict[str, str] = {}
         self.next_seq: dict[str, int] = {}
+        self.waited: dict[str, int] = {}
         self.count = 0
 
-    @rule(target=requests, words=WORDS, unit=UNITS, limited=st.booleans(), done=st.integers(0, 3))
-    def arrive(self, words: str, unit: str, limited: bool, done: int) -> str:
+    @rule(
+        target=requests,
+        words=WORDS,
+        unit=UNITS,
+        limited=st.booleans(),
+        done=st.integers(0, 3),
+        which=st.integers(0, len(SAYS) - 1),
+    )
+    def arrive(self, words: str, unit: str, limited: bool, done: int, which: int) -> str:
         name = f"r{self.count}"
         self.count += 1
         try:
-            data = words.encode()
+            answer = SAYS[which] + words
+            data = answer.encode()
             done = min(done, len(data))
             self.batcher.submit(
                 Generate(
@@ -66,12 +98,13 @@ class BatcherMachine(RuleBasedStateMachine):
                     next_seq=done,
                 ),
                 unit,
+                adapter_sets()[which].digest,
             )
         except RequestRefused:
             assert len(self.expected) == SHAPE.sequences + 4
         else:
             shown = data[:done].decode("utf-8", "ignore")
-            self.expected[name], self.seen[name], self.next_seq[name] = words, shown, done
+            self.expected[name], self.seen[name], self.next_seq[name] = answer, shown, done
         return name
 
     @rule(name=consumes(requests))
@@ -84,8 +117,19 @@ class BatcherMachine(RuleBasedStateMachine):
     def steps(self, count: int) -> None:
         for _ in range(count):
             self.now_us += 1000
+            before = self.answers()
             for event in self.batcher.step():
                 self.take(event)
+            now = self.answers()
+            still = {name for name in before.keys() & now.keys() if before[name] == now[name]}
+            self.waited = {name: self.waited.get(name, 0) + 1 for name in still}
+            # In a round each set has a step, and prompts of sets without answers one more.
+            assert max(self.waited.values(), default=0) <= len(SAYS)
+
+    def answers(self) -> dict[str, int]:
+        """Return how many tokens each answer that runs has."""
+        running = self.batcher._scheduler._running
+        return {each.name: each.generated_tokens for each in running if each.decoding}
 
     def take(self, event: FromWorker) -> None:
         assert event.request_id in self.expected, "something came for a request that had ended"

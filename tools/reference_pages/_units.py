@@ -19,7 +19,7 @@ from sits.spec import (
     Unit,
     is_acted_on,
 )
-from sits.spec._idle import WAITING
+from sits.spec._idle import WAITING, WAITING_ADAPTERS
 from sits.spec._unit import SECTIONS
 
 _HEAD = f"""# A unit's file
@@ -144,7 +144,9 @@ def _inline(example: Any) -> str:
 
 
 def _waiting() -> str:
-    rows = "".join(make_row((f"`{path}`", why)) for path, why in WAITING.items())
+    waiting = dict(WAITING)
+    waiting |= {f"lora: {scheme}://…": why for scheme, why in WAITING_ADAPTERS.items()}
+    rows = "".join(make_row((f"`{path}`", why)) for path, why in waiting.items())
     return "## What is not acted on yet\n\n| field | because |\n|---|---|\n" + rows
 
 

@@ -62,10 +62,10 @@ def _apply_order(world: World, order: Order, now_s: float) -> None:
             assert order.host is not None
             world.hosts[order.host].set_template(tenant, TemplateState.CLOSING)
             world.hosts[order.host].closing_s[tenant] = now_s
-        case TeachPrefix(tenant=tenant, unit=unit, prompt=prompt):
+        case TeachPrefix(tenant=tenant, unit=unit, prompt=prompt, adapters=adapters):
             assert order.host is not None
             host = world.hosts[order.host]
-            host.taught.setdefault(tenant, set()).add((unit, prompt))
+            host.taught.setdefault(tenant, set()).add((unit, prompt, adapters))
             host.learning[tenant] = host.learning.get(tenant, 0) + 1
         case StartInstance(instance=name, tenant=tenant, unit=unit):
             assert order.host is not None

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import anyio
-import msgspec
 
 from sits.control._errors import UnitNotFound
 from sits.control._models import Models
+from sits.control._pins import decode_pins, encode_pins
 from sits.control._wanted import FailedRollout, Release, UnitKey, Wanted
 from sits.models import ModelError, ModelFile, ModelPin
-from sits.spec import SpecError, Unit, unit_from_json
+from sits.spec import SpecError, Unit, served_adapters, unit_from_json
 from sits.store import KeyEntry, RevisionRecord, Store, StoreError, UnitRecord
 
 log = logging.getLogger(__name__)
@@ -113,13 +113,13 @@ class Catalog:
         """
         wanted = self._wanted or {}
         needed = {
-            release.pin.digest
+            digest
             for unit in wanted.values()
             for release in unit.releases
-            if release.pin
+            for digest in release.digests
         }
         if not more or self._kept is None:
-            pins = {decode_pin(pin).digest for pin in self._store.pins()}
+            pins = {digest for text in self._store.pins() for digest in decode_pins(text).digests}
             kept = frozenset(pins).union(more)
         else:
             kept = self._kept.union(more)
@@ -181,9 +181,9 @@ class Catalog:
     async def _pin_late(self, release: Release, unit: Unit) -> None:
         place = (release.tenant, release.name, release.revision)
         try:
-            pin = await self._models.pin(unit.model)
-            self.keep_models(pin.digest)
-            self._store.set_pin(*place, encode_pin(pin))
+            pins = await self._models.pin(unit)
+            self.keep_models(*pins.digests)
+            self._store.set_pin(*place, encode_pins(pins))
         except ModelError as error:
             self._pin_problems[place] = str(error)
         else:
@@ -194,10 +194,9 @@ class Catalog:
     def freshen(self, unit: Wanted) -> Wanted:
         """Return the unit with how far its model is now."""
         target = unit.target
-        if target.pin is None or target.model is not None:
+        if target.pin is None or (target.model is not None and target.host is not None):
             return unit
-        found = self._models.find(target.pin)
-        return replace(unit, target=replace(target, **vars(found)))
+        return replace(unit, target=self._look(target, target.pin))
 
     def _to_wanted(self, record: UnitRecord) -> Wanted:
         tenant, name = record.tenant, record.name
@@ -237,31 +236,35 @@ class Catalog:
             self.unpinned.set()
             problem = self._pin_problems.get((tenant, name, record.revision))
             return replace(release, problem=problem, progress="its model is being looked up")
-        pin = decode_pin(record.pin_json)
-        if not pull:
-            return replace(release, pin=pin)
+        pins = decode_pins(record.pin_json)
+        if len(pins.adapters) != len(served_adapters(unit)):
+            # Of an older version, which kept adapters and did not act on them.
+            problem = "it was deployed before adapters were served; deploy it again"
+            return replace(release, pin=pins.model, problem=problem)
+        release = replace(release, pin=pins.model, adapter_pins=pins.adapters)
+        return self._look(release, pins.model) if pull else release
+
+    def _look(self, release: Release, pin: ModelPin) -> Release:
+        """Return a release with what is here of its model and adapters; the rest is taken in."""
+        adapters = [self._models.find(each) for each in release.adapter_pins]
+        files = tuple(found.model for found in adapters if found.model is not None)
+        release = replace(release, adapter_files=files)
         found = self._models.find(pin)
         model = found.model or self._loaded.get(pin.digest)
         if found.model is not None:
             self._loaded[pin.digest] = found.model
         elif model is not None:
-            kept = replace(release, pin=pin, model=model)
+            kept = replace(release, model=model, problem=None, progress=None)
             if self._is_up(kept.host):
                 return kept  # its file is gone, and what is loaded of it serves on
             model = None
+        every = (found, *adapters)
         return replace(
-            release, pin=pin, model=model, problem=found.problem, progress=found.progress
+            release,
+            model=model,
+            problem=next((each.problem for each in every if each.problem), None),
+            progress=next((each.progress for each in every if each.progress), None),
         )
-
-
-def encode_pin(pin: ModelPin) -> str:
-    """Return a pin as the store keeps it."""
-    return msgspec.json.encode(pin).decode()
-
-
-def decode_pin(text: str) -> ModelPin:
-    """Return what `encode_pin` wrote."""
-    return msgspec.json.decode(text, type=ModelPin)
 
 
 def unit_not_found(name: str) -> UnitNotFound:

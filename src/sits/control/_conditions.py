@@ -3,6 +3,7 @@
 `True` is what a person wants to see of every type.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sits.control._health import is_cool, left_out, release_trouble, rollout_problem
@@ -44,6 +45,7 @@ def make_conditions(
     return (
         _ready(world, unit, refusal),
         _model(unit),
+        *_adapters(unit),
         _rolled_out(world, unit, now_s),
         _active(world, unit),
         _acted_on(unit),
@@ -80,6 +82,20 @@ def _model(unit: Wanted) -> Condition:
     if release.problem:
         return Condition(kind, "False", "Unavailable", release.problem)
     return Condition(kind, "Unknown", "Pulling", release.progress or "it is being looked up")
+
+
+def _adapters(unit: Wanted) -> Iterator[Condition]:
+    """Yield how the adapters are, of a unit that has any."""
+    release, kind = unit.target, "AdaptersAvailable"
+    if not release.adapter_pins:
+        return
+    names = ", ".join(pin.reference for pin in release.adapter_pins)
+    if release.adapters:
+        yield Condition(kind, "True", "Here", names)
+    elif release.problem:
+        yield Condition(kind, "False", "Unavailable", release.problem)
+    else:
+        yield Condition(kind, "Unknown", "Pulling", release.progress or names)
 
 
 def _rolled_out(world: World, unit: Wanted, now_s: float) -> Condition:

@@ -104,7 +104,9 @@ def _words(what: str, backoff: Backoff, release: Release) -> str:
 
 
 def by_name(text: str, release: Release) -> str:
-    """Return a message in which a model's file is called what the unit calls the model."""
+    """Return a message in which files are called what the unit calls the model, or an adapter."""
     if release.model is None or release.unit is None:
         return text
+    for adapter, pin in zip(release.adapters, release.adapter_pins, strict=False):
+        text = text.replace(adapter.path, pin.reference)
     return text.replace(str(release.model.path), str(release.unit.model))

@@ -19,9 +19,10 @@ import anyio.abc
 import anyio.to_thread
 
 from sits.control._clock import Clock, wait_until
+from sits.control._pins import Pins
 from sits.models import ModelError, ModelFile, ModelPin, PullProgress
 from sits.policy import Backoff, after_failure, may_try
-from sits.spec import ModelReference
+from sits.spec import AdapterReference, ModelReference, Unit, served_adapters
 
 _PIN_S = 60.0
 _PULLS = 2
@@ -36,8 +37,12 @@ class ModelSource(Protocol):
         """Return what a reference means now. Blocks. Raises `ModelError`."""
         ...
 
+    def pin_adapter(self, reference: AdapterReference, model: ModelPin) -> ModelPin:
+        """Return what a reference to a model's adapter means now. Blocks. Raises `ModelError`."""
+        ...
+
     def find(self, pin: ModelPin) -> ModelFile | None:
-        """Return a model that has been taken in. Quick."""
+        """Return a model or an adapter that has been taken in. Quick."""
         ...
 
     def keep(self, owner: Path, digests: Iterable[str]) -> None:
@@ -109,22 +114,20 @@ class Models:
         self._pulls: dict[str, _Pull] = {}
         self._wake = anyio.Event()
 
-    async def pin(self, reference: ModelReference) -> ModelPin:
-        """Find out what a reference means now.
+    async def pin(self, unit: Unit) -> Pins:
+        """Find out what the references of a unit with a model here mean now.
 
         Raises:
             ModelError: nothing that can be run here, or nobody who knows can be asked.
         """
-        try:
-            with anyio.fail_after(_PIN_S):
-                return await anyio.to_thread.run_sync(
-                    partial(self._source.pin, reference), abandon_on_cancel=True
-                )
-        except TimeoutError as error:
-            raise ModelError(
-                f"model '{reference}' could not be looked up within {_PIN_S:.0f} s; see whether "
-                "its disk or hub answers, and deploy again"
-            ) from error
+        model = await _look_up(f"model '{unit.model}'", partial(self._source.pin, unit.model))
+        adapters = [
+            await _look_up(
+                f"adapter '{each.adapter}'", partial(self._source.pin_adapter, each.adapter, model)
+            )
+            for each in served_adapters(unit)
+        ]
+        return Pins(model, tuple(adapters))
 
     def find(self, pin: ModelPin) -> Found:
         """Return what is known of a model, and have it taken in if it is not here."""
@@ -215,6 +218,18 @@ class Models:
         level = logging.INFO if end.problem is None else logging.WARNING
         log.log(level, "event=%s digest=%s message=%r", end.reason, end.digest, end.message)
         self._on_change(end)
+
+
+async def _look_up(what: str, pin: Callable[[], ModelPin]) -> ModelPin:
+    """Run what blocks in a thread, and not for ever. Raises `ModelError`."""
+    try:
+        with anyio.fail_after(_PIN_S):
+            return await anyio.to_thread.run_sync(pin, abandon_on_cancel=True)
+    except TimeoutError as error:
+        raise ModelError(
+            f"{what} could not be looked up within {_PIN_S:.0f} s; see whether its disk or hub "
+            "answers, and deploy again"
+        ) from error
 
 
 def _words(progress: PullProgress | None) -> str:

@@ -28,11 +28,21 @@ def remote_host_name(tenant: str) -> str:
     return "r-" + _hash(tenant.encode())[:8]
 
 
-def variant_name(remotes: Sequence[RemoteEndpoint], itl_ms: float | None = None) -> str:
-    """Return what tells instances with these endpoints and this objective from others."""
-    if not remotes and itl_ms is None:
+def variant_name(
+    remotes: Sequence[RemoteEndpoint],
+    itl_ms: float | None = None,
+    adapters: Sequence[tuple[str, int]] = (),
+) -> str:
+    """Return what tells instances from others on the same host; empty for plain ones.
+
+    Args:
+        remotes: their endpoints elsewhere.
+        itl_ms: their objective for the time between two tokens.
+        adapters: the digest and the share of each of their adapters.
+    """
+    if not remotes and itl_ms is None and not adapters:
         return ""
-    return _hash(msgspec.json.encode((remotes, itl_ms)))[:_VARIANT_CHARS]
+    return _hash(msgspec.json.encode((remotes, itl_ms, *adapters)))[:_VARIANT_CHARS]
 
 
 def variant_of(instance: str) -> str:

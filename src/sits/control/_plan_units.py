@@ -11,6 +11,7 @@ took traffic and of which then no instance comes up gives it back (`Plan.revert`
 from dataclasses import replace
 
 from sits.control._actions import Limits, Order, Plan
+from sits.control._health import by_name
 from sits.control._lifecycle import State
 from sits.control._overdue import is_overdue
 from sits.control._plan_hosts import can_start, is_warm
@@ -137,7 +138,7 @@ def _judge(plan: Plan, world: World, unit: Wanted) -> None:
         return
     backoff = plan.scales[unit.key].backoff
     if unit.proven is not None and backoff.failures >= REVERT_FAILURES:
-        plan.revert[unit.key] = FailedRollout(revision, backoff.reason)
+        plan.revert[unit.key] = FailedRollout(revision, by_name(backoff.reason, unit.current))
 
 
 def _plan_rollout(plan: Plan, world: World, unit: Wanted, limits: Limits, now_s: float) -> None:
@@ -260,6 +261,7 @@ def _start(
         release.remotes,
         prompt=release.prompt,
         itl_ms=release.itl_ms,
+        adapters=release.adapters,
     )
     is_cold = (release.tenant, release.name) in plan.cold
     plan.orders.append(Order(start, release.host, is_canary, is_cold))

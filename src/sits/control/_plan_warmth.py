@@ -121,8 +121,9 @@ def plan_lessons(plan: Plan, world: World, units: Collection[Wanted]) -> None:
             if host is None or host.life.state is not HostState.READY or host.name in plan.broken:
                 continue
             is_ready = host.templates.get(unit.tenant) is TemplateState.READY
-            if is_ready and (unit.name, prompt) not in host.taught.get(unit.tenant, ()):
-                order = Order(TeachPrefix(unit.tenant, unit.name, prompt), host.name)
+            lesson = unit.name, prompt, release.adapters
+            if is_ready and lesson not in host.taught.get(unit.tenant, ()):
+                order = Order(TeachPrefix(unit.tenant, *lesson), host.name)
                 lessons.append((sum(world.demand(unit.key)) == 0, order))
     lessons.sort(key=lambda lesson: lesson[0])
     plan.orders += (order for _, order in lessons)

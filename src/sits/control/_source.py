@@ -15,7 +15,7 @@ import msgspec
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from sits.models import ModelError, ModelFile, ModelPin, ModelStore, ModelUnavailable, PullProgress
-from sits.spec import ModelReference
+from sits.spec import AdapterReference, ModelReference
 
 _MAX_LINE_BYTES = 65536
 _END_S = 5.0
@@ -36,6 +36,10 @@ class StoreSource:
     def pin(self, reference: ModelReference) -> ModelPin:
         """Return what a reference means now. Blocks. Raises `ModelError`."""
         return self._store.pin(reference)
+
+    def pin_adapter(self, reference: AdapterReference, model: ModelPin) -> ModelPin:
+        """Return what a reference to an adapter means now. Blocks. Raises `ModelError`."""
+        return self._store.pin_adapter(reference, model)
 
     def find(self, pin: ModelPin) -> ModelFile | None:
         """Return a model that has been taken in."""

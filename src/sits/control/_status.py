@@ -139,7 +139,7 @@ def _at_zero(world: World, unit: Wanted, waiting: tuple[str, str] | None) -> tup
     """Return how a unit that can serve is while none of its instances is there."""
     failure = world.scales.get(unit.key, ScaleState()).backoff
     if failure.failures:
-        return "Retrying", f"an instance failed: {failure.reason}"
+        return "Retrying", f"an instance failed: {by_name(failure.reason, unit.current)}"
     if is_cool(world, unit.current):
         return "ScaledToZero", "the next request loads its model and starts an instance"
     if waiting is None:

@@ -18,7 +18,10 @@ from sits.control._lifecycle import (
 from sits.control._names import variant_of
 from sits.control._wanted import Release, UnitKey
 from sits.policy import InstanceView, Phase
-from sits.wire import Instance, UnitPrompt
+from sits.wire import Instance, UnitAdapter, UnitPrompt
+
+# A unit, its prompt and the adapters with which that is computed.
+Lesson = tuple[str, UnitPrompt, tuple[UnitAdapter, ...]]
 
 
 class NoteKind(StrEnum):
@@ -59,7 +62,7 @@ class TrackedHost:
         told_s: when it was told to start, or first heard of.
         templates: where each tenant's template is.
         closing_s: when those that close were told to.
-        taught: the units and prompts that each tenant's template was told of in its life.
+        taught: the lessons that each tenant's template was told of in its life.
         learning: how many of them it has not done with.
         fell_loading: its link was lost before its model was loaded.
     """
@@ -68,7 +71,7 @@ class TrackedHost:
     told_s: float = 0.0
     templates: dict[str, TemplateState] = field(default_factory=dict)
     closing_s: dict[str, float] = field(default_factory=dict)
-    taught: dict[str, set[tuple[str, UnitPrompt]]] = field(default_factory=dict)
+    taught: dict[str, set[Lesson]] = field(default_factory=dict)
     fell_loading: bool = False
     learning: dict[str, int] = field(default_factory=dict)
     life: Lifecycle[HostState, HostEvent] = field(

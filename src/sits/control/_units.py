@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 
-from sits.control._catalog import Catalog, encode_pin, unit_not_found
+from sits.control._catalog import Catalog, unit_not_found
 from sits.control._clock import Clock
 from sits.control._errors import RevisionNotFound
 from sits.control._lifecycle import State
 from sits.control._models import Models, PullEnd
 from sits.control._notes import deploy_notes
+from sits.control._pins import encode_pins
 from sits.control._room import Room
 from sits.control._settings import Settings
 from sits.control._status import unit_status
@@ -137,7 +138,7 @@ class Units:
             log.warning("units are not told of their model problem=%s", error)
             units = []
         for unit in units:
-            if any(release.pin and release.pin.digest == end.digest for release in unit.releases):
+            if any(end.digest in release.digests for release in unit.releases):
                 self._world.note(unit.key, end.reason, end.message, kind)
         self.catalog.invalidate()
         self._wake()
@@ -150,22 +151,22 @@ class Units:
         Raises:
             SpecError: its tenant is another, or its prompt lies in a file that was not put in, or
                 is no template.
-            ModelError: its model cannot be run here.
+            ModelError: its model cannot be run here, or an adapter is none of that model.
             PlatformFull: gateways could not be told of it beside the others.
         """
         unit = loaded.unit
         _check_tenant(unit, tenant)
         _check_inlined(unit)
         _check_template(unit)
-        pin = None
+        pins = None
         if unit.engine.kind is not EngineKind.OPENAI:
-            pin = await self._models.pin(unit.model)
+            pins = await self._models.pin(unit)
         now_s = self._clock.unix_s()
         revision = RevisionRecord(
-            revision_id(unit, pin.digest if pin else ""),
+            revision_id(unit, *(pins.digests if pins else ())),
             canonical_json(unit),
             now_s,
-            encode_pin(pin) if pin else None,
+            encode_pins(pins) if pins else None,
         )
         planned = self._planned(tenant, unit, revision, now_s)
         route = self._check_room(planned)
@@ -174,11 +175,11 @@ class Units:
         notes = loaded.notes + deploy_notes(planned, former)
         if dry_run:
             return Deployed(planned, created, notes)
-        if pin is not None:
-            self._models.retry(pin.digest)
-            self.catalog.keep_models(
-                pin.digest
-            )  # before the revision is there: nothing may take it
+        if pins is not None:
+            for digest in pins.digests:
+                self._models.retry(digest)
+            # Before the revision is there: nothing may take it.
+            self.catalog.keep_models(*pins.digests)
         self._store.put_unit(tenant, unit.name, revision, now_s=now_s)
         self._room.update([route], [])
         self._causes.pop(planned.key, None)

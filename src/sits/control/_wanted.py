@@ -7,9 +7,18 @@ from typing import Any
 
 from sits.control._names import host_name, remote_host_name, variant_name
 from sits.models import ModelFile, ModelKind, ModelPin
-from sits.policy import TemplateKey
-from sits.spec import EngineKind, IdleField, Scale, Serves, Unit, canonical_json, idle_fields
-from sits.wire import HostKind, RemoteEndpoint, StartHost, UnitKind, UnitPrompt
+from sits.policy import WHOLE_PPM, TemplateKey
+from sits.spec import (
+    EngineKind,
+    IdleField,
+    Scale,
+    Serves,
+    Unit,
+    canonical_json,
+    idle_fields,
+    served_adapters,
+)
+from sits.wire import HostKind, RemoteEndpoint, StartHost, UnitAdapter, UnitKind, UnitPrompt
 
 UnitKey = tuple[str, str]  # (tenant, unit's name)
 
@@ -23,7 +32,9 @@ class Release:
         pin: the model that it is bound to; None where that is not known yet, or there is none.
         model: its file; None when it is not here (yet).
         problem: why it cannot be run, and may not soon.
-        progress: what its model is being waited for, in words.
+        progress: what its model, or an adapter, is being waited for, in words.
+        adapter_pins: the adapters that it is bound to.
+        adapter_files: their files, in the same order; fewer while not all are here.
     """
 
     tenant: str
@@ -34,6 +45,13 @@ class Release:
     model: ModelFile | None = None
     problem: str | None = None
     progress: str | None = None
+    adapter_pins: tuple[ModelPin, ...] = ()
+    adapter_files: tuple[ModelFile, ...] = ()
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """Of all files that it needs."""
+        return (*((self.pin.digest,) if self.pin else ()), *(p.digest for p in self.adapter_pins))
 
     @property
     def scale(self) -> Scale:
@@ -67,7 +85,9 @@ class Release:
     @cached_property
     def variant(self) -> str:
         """What tells its instances from others on the same host."""
-        return variant_name(self.remotes, self.itl_ms)
+        digests = (pin.digest for pin in self.adapter_pins)
+        adapters = tuple(zip(digests, self._shares_ppm, strict=True))
+        return variant_name(self.remotes, self.itl_ms, adapters)
 
     @cached_property
     def itl_ms(self) -> float | None:
@@ -81,6 +101,23 @@ class Release:
         objective = slo.itl_p99 or slo.itl_p95
         return objective.base * 1e3 if objective else None
 
+    @property
+    def _shares_ppm(self) -> tuple[int, ...]:
+        served = served_adapters(self.unit) if self.unit and self.adapter_pins else ()
+        return tuple(each.weight.atoms if each.weight else WHOLE_PPM for each in served)
+
+    @cached_property
+    def adapters(self) -> tuple[UnitAdapter, ...]:
+        """Its adapters as its instances are told of them; none while not all are here."""
+        if len(self.adapter_files) < len(self.adapter_pins):
+            return ()
+        return tuple(
+            UnitAdapter(str(file.path), pin.digest, share)
+            for file, pin, share in zip(
+                self.adapter_files, self.adapter_pins, self._shares_ppm, strict=True
+            )
+        )
+
     @cached_property
     def host(self) -> str | None:
         """The host that it needs; None while it cannot be run."""
@@ -93,7 +130,7 @@ class Release:
         if self.remotes:
             name = remote_host_name(self.tenant)
             return StartHost(name, "", HostKind.REMOTE, self.tenant)
-        if self.model is None:
+        if self.model is None or len(self.adapter_files) < len(self.adapter_pins):
             return None
         path = str(self.model.path)
         return StartHost(host_name(path), path)

@@ -27,7 +27,7 @@ from sits.gateway._job import AnyJob, EmbeddingJob, Facts, Renderer
 from sits.gateway._making import Making, Means, Message
 from sits.gateway._render_embeddings import render_embeddings
 from sits.gateway._settings import Settings
-from sits.wire import Embedded, Emitted, Piece, Tier, TokenLogprob, send_piece
+from sits.wire import Embedded, Emitted, Piece, Tier, TokenLogprob, send_piece, try_id
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -90,7 +90,9 @@ class Relay:
     ) -> None:
         # A client may use an id twice; a worker must not see it twice.
         suffix, numbers = secrets.token_hex(4), itertools.count()
-        self._means = Means(activator, settings, lambda own: f"{own}~{suffix}-{next(numbers)}")
+        self._means = Means(
+            activator, settings, lambda own: try_id(own, f"{suffix}-{next(numbers)}")
+        )
         self._settings = settings
         self._wall = wall
 

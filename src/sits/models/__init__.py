@@ -5,6 +5,7 @@
 What is pinned is pulled, by a process of its own, and prepared for the engine on this machine:
 
     pin      reference -> ModelPin     what it means today; refuses what cannot be run  (_pin)
+    pin_adapter                        the same for an adapter of a model          (_adapters)
     find     ModelPin -> ModelFile     is it here? quick, local
     pull     ModelPin -> ModelFile     bring it here (_take, _download), prepare it (_prepare)
     keep     owner, digests            what a platform needs: never collected           (_inventory)

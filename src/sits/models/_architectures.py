@@ -55,6 +55,11 @@ def kind_of(header: GgufHeader, reference: str) -> ModelKind:
         ModelError: the engine cannot run it; the message says what it can.
     """
     architecture = header.architecture
+    if header.adapter:
+        raise ModelError(
+            f"model '{reference}' is an adapter ({header.adapter}), which changes a model and is "
+            "none itself; name the model that it was trained on, and the adapter as `lora`"
+        )
     if header.splits > 1:
         raise ModelError(
             f"model '{reference}' is one of {header.splits} parts of a split GGUF file; expected "

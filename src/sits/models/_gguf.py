@@ -9,6 +9,7 @@ believed), and values of arrays are passed over, never kept.
 Source: the GGUF specification (ggml's docs/gguf.md), versions 2 and 3, little endian.
 """
 
+import math
 import os
 import struct
 from collections.abc import Callable, Iterator, Mapping
@@ -40,7 +41,8 @@ _MAX_TENSORS = 1_000_000
 _CHUNK_BYTES = 1 << 20
 _ALIGNMENT = 32  # of the weights, unless the file says another
 # Only these are wanted as values; the vocabulary may have megabytes of them.
-_WANTED = ("general.", "split.", ".context_length", ".pooling_type", ".block_count")
+_WANTED = ("general.", "split.", "adapter.")
+_WANTED_ENDS = (".context_length", ".pooling_type", ".block_count")
 # ggml's numbers of the types that weights have; (elements, bytes) of one block of them.
 TENSOR_TYPES: dict[int, tuple[str, int, int]] = {
     0: ("F32", 1, 4), 1: ("F16", 1, 2), 2: ("Q4_0", 32, 18), 3: ("Q4_1", 32, 20),
@@ -65,6 +67,8 @@ class GgufHeader:
         pooling: how embeddings are pooled (1 mean, 2 CLS, 3 last, 4 rank); None: it has no say.
         splits: of how many files it is one.
         elements: type of tensor to the number of its elements (only from `read_gguf_file`).
+        adapter: which kind of adapter it is, such as lora; empty: it is a model.
+        shapes: tensor to its dimensions, in ggml's order (only from `read_gguf_file`).
     """
 
     architecture: str
@@ -72,6 +76,8 @@ class GgufHeader:
     pooling: int | None = None
     splits: int = 1
     elements: dict[str, int] = field(default_factory=dict)
+    adapter: str = ""
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def representation(self) -> str:
@@ -180,12 +186,18 @@ def _read(read: Read, name: str, *, size_bytes: int | None) -> GgufHeader:
     if not isinstance(architecture, str) or not architecture:
         raise reader.broken("it does not name its architecture")
     pooling = found.get(f"{architecture}.pooling_type")
+    elements: dict[str, int] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    if size_bytes is not None:
+        elements, shapes = _tensors(reader, tensors, found, size_bytes)
     return GgufHeader(
         architecture=architecture,
         context_tokens=_count(found.get(f"{architecture}.context_length")),
         pooling=pooling if isinstance(pooling, int) else None,
         splits=_count(found.get("split.count")) or 1,
-        elements={} if size_bytes is None else _elements(reader, tensors, found, size_bytes),
+        elements=elements,
+        adapter=_adapter(found),
+        shapes=shapes,
     )
 
 
@@ -200,26 +212,30 @@ def _pairs(reader: _Reader, count: int, *, whole: bool) -> Iterator[tuple[str, A
             return
         value = reader.value(kind)
         named = named or key == "general.architecture"
-        if key.startswith(_WANTED[:2]) or key.endswith(_WANTED[2:]):
+        if key.startswith(_WANTED) or key.endswith(_WANTED_ENDS):
             yield key, value
 
 
-def _elements(
+def _tensors(
     reader: _Reader, tensors: int, values: Mapping[str, Any], size_bytes: int
-) -> dict[str, int]:
-    """Read what tensors there are, and see whether the file is long enough to hold them."""
+) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
+    """Read what tensors there are, and see whether the file is long enough to hold them.
+
+    Returns:
+        Type to the number of its elements, and tensor to its dimensions.
+    """
     if not tensors:
         raise reader.broken("it has no weights")
     found: dict[str, int] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     end = 0
     for _ in range(tensors):
-        reader.text(_MAX_KEY_BYTES)
+        tensor = reader.text(_MAX_KEY_BYTES)
         dimensions = reader.number("I")
         if dimensions > 8:
             raise reader.broken(f"a tensor of {dimensions} dimensions")
-        count = 1
-        for _ in range(dimensions):
-            count *= reader.number("Q")
+        shapes[tensor] = tuple(reader.number("Q") for _ in range(dimensions))
+        count = math.prod(shapes[tensor])
         number = reader.number("I")
         name, block, block_bytes = TENSOR_TYPES.get(number, (f"type {number}", 1, 0))
         end = max(end, reader.number("Q") + count // block * block_bytes)
@@ -228,7 +244,13 @@ def _elements(
     needed = -(-reader.position // alignment) * alignment + end
     if needed > size_bytes:
         raise reader.broken(f"it was cut: it has {size_bytes} bytes, and its weights need {needed}")
-    return found
+    return found, shapes
+
+
+def _adapter(values: Mapping[str, Any]) -> str:
+    if values.get("general.type") != "adapter":
+        return ""
+    return str(values.get("adapter.type") or "unknown")
 
 
 def _count(value: Any) -> int:

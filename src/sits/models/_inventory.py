@@ -19,7 +19,7 @@ from sits.models._machine import preparation_key
 from sits.models._prepare import find_prepared
 from sits.models._records import BlobRecord, OwnerRecord, SeenRecord, read_record
 from sits.models._sources import find_blob, forget_blob
-from sits.models._types import ModelPin
+from sits.models._types import ModelKind, ModelPin
 
 _OLD_S = 86_400.0
 _SHORTEST_PREFIX = 4
@@ -138,13 +138,16 @@ def _describe(
     has_source = find_blob(layout, digest) is not None or any(
         path.parent.name == "converted" for path in own
     )
-    state = "ready" if prepared else "source" if has_source else "partial"
+    is_adapter = any(pin.kind is ModelKind.ADAPTER for pin in pins)
+    representation = "LoRA" if is_adapter else prepared[0].representation if prepared else ""
+    is_ready = prepared or (is_adapter and has_source)
+    state = "ready" if is_ready else "source" if has_source else "partial"
     return StoredModel(
         digest=digest,
         references=tuple(sorted(pin.reference for pin in pins)),
         size_bytes=max(sizes, default=0),
         stored_bytes=sum(map(_size, own)),
-        representation=prepared[0].representation if prepared else "",
+        representation=representation,
         state=state,
         needed_by=tuple(sorted(needed_by)),
     )
@@ -219,7 +222,7 @@ def _spare_files(layout: Layout, prepare: Sequence[str], model: StoredModel) -> 
     """Yield what a model needs no more: forms for another engine or CPU, an old download."""
     if prepare and model.state == "ready":
         current = layout.prepared(model.digest, preparation_key(prepare))
-        yield from (path for path in layout.prepared(model.digest).iterdir() if path != current)
+        yield from (path for path in layout.prepared(model.digest).glob("*") if path != current)
     partial = layout.partial(model.digest)
     if _is_old(partial):
         yield partial

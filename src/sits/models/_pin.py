@@ -55,17 +55,18 @@ def model_name(reference: ModelReference) -> str:
 
 def _pin_builtin(layout: Layout, reference: ModelReference) -> ModelPin:
     path = builtin_path(reference.name)
-    digest, size = digest_of(layout, path, str(reference))
+    digest, size = digest_of(layout, path, f"model '{reference}'")
     return ModelPin(str(reference), digest, size, BUILTIN_MODELS[reference.name].kind)
 
 
 def _pin_file(layout: Layout, reference: ModelReference) -> ModelPin:
-    path = check_readable(Path(reference.name), str(reference))
+    named = f"model '{reference}'"
+    path = check_readable(Path(reference.name), named)
     try:
-        kind = kind_of(read_gguf_file(path, f"model '{reference}'"), str(reference))
+        kind = kind_of(read_gguf_file(path, named), str(reference))
     except OSError as error:
-        raise ModelError(f"model '{reference}' cannot be read: {error.strerror}") from error
-    digest, size = digest_of(layout, path, str(reference))
+        raise ModelError(f"{named} cannot be read: {error.strerror}") from error
+    digest, size = digest_of(layout, path, named)
     return ModelPin(str(reference), digest, size, kind)
 
 

@@ -24,8 +24,12 @@ _FICLONE = 0x40049409
 _SETTLED_S = 2.0
 
 
-def check_readable(path: Path, reference: str) -> Path:
+def check_readable(path: Path, named: str) -> Path:
     """Return the real path of a file that can be read.
+
+    Args:
+        path: the file.
+        named: what messages call it.
 
     Raises:
         ModelError: there is none.
@@ -41,14 +45,14 @@ def check_readable(path: Path, reference: str) -> Path:
     except (OSError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "symbolic links in a loop"
         raise ModelError(
-            f"model '{reference}' cannot be read: {reason}; expected a readable GGUF file"
+            f"{named} cannot be read: {reason}; expected a readable GGUF file"
         ) from error
     if not regular:
-        raise ModelError(f"model '{reference}' is not a regular file; expected a GGUF file")
+        raise ModelError(f"{named} is not a regular file; expected a GGUF file")
     return real
 
 
-def digest_of(layout: Layout, path: Path, reference: str) -> tuple[str, int]:
+def digest_of(layout: Layout, path: Path, named: str) -> tuple[str, int]:
     """Return a file's digest and size; it is read only when it looks different from last time.
 
     Raises:
@@ -65,12 +69,10 @@ def digest_of(layout: Layout, path: Path, reference: str) -> tuple[str, int]:
         after = path.stat()
     except OSError as error:
         raise ModelError(
-            f"model '{reference}' cannot be read: {error.strerror}; expected a readable file"
+            f"{named} cannot be read: {error.strerror}; expected a readable file"
         ) from error
     if _look(before) != _look(after):
-        raise ModelUnavailable(
-            f"model '{reference}' is being written to; try again when it is done"
-        )
+        raise ModelUnavailable(f"{named} is being written to; try again when it is done")
     if time.time() - after.st_mtime > _SETTLED_S:
         size, mtime_ns, inode, device = _look(after)
         record = SeenRecord(str(path), size, mtime_ns, inode, device, digest)

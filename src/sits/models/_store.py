@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from sits.models._adapters import pin_adapter
 from sits.models._builtins import usable
 from sits.models._errors import ModelError, ModelUnavailable, store_errors
 from sits.models._hub import HubSettings
@@ -23,8 +24,13 @@ from sits.models._pin import model_name, pin_reference
 from sits.models._prepare import DEFAULT_PREPARE, find_prepared, run_prepare
 from sits.models._records import OwnerRecord, read_record
 from sits.models._take import find_source, take_source
-from sits.models._types import ModelFile, ModelPin, PullProgress
-from sits.spec import ModelReference, ModelScheme, parse_model_reference
+from sits.models._types import ModelFile, ModelKind, ModelPin, PullProgress
+from sits.spec import (
+    AdapterReference,
+    ModelReference,
+    ModelScheme,
+    parse_model_reference,
+)
 
 _REPORT_S = 0.2
 AS_SHIPPED = "as shipped"
@@ -93,7 +99,20 @@ class ModelStore:
             self._remember(reference, pin)
             return pin
 
-    def _remember(self, reference: ModelReference, pin: ModelPin) -> None:
+    def pin_adapter(self, reference: AdapterReference, model: ModelPin) -> ModelPin:
+        """Return what a reference to an adapter of a model means now. Blocks.
+
+        Raises:
+            ModelError: no adapter that the model can have; what is wrong with it is said.
+            ModelUnavailable: not now.
+        """
+        with store_errors(self.root):
+            self._layout.make()
+            pin = pin_adapter(self._layout, reference, model)
+            self._remember(reference, pin)
+            return pin
+
+    def _remember(self, reference: ModelReference | AdapterReference, pin: ModelPin) -> None:
         """Write down what a reference meant, for when its source cannot be asked."""
         try:
             write_json(self._layout.pin(str(reference)), pin)
@@ -107,7 +126,9 @@ class ModelStore:
         Raises:
             ModelError: the pin's digest is malformed.
         """
-        if self._prepare:
+        if pin.kind is ModelKind.ADAPTER:
+            representation, path = "LoRA", None
+        elif self._prepare:
             found = find_prepared(self._layout, pin.digest, self._prepare)
             if found is None:
                 return None
@@ -223,13 +244,13 @@ class ModelStore:
             source = find_source(self._layout, pin.digest)
             if source is None:
                 source = take_source(self._layout, self._hub, pin, reference, report)
-            if self._prepare:
+            if self._prepare and pin.kind is not ModelKind.ADAPTER:
                 message = "choosing and writing the fastest form for this machine"
                 report(PullProgress("preparing", message=message))
                 run_prepare(self._layout, pin.digest, source, self._prepare)
             found = self.find(pin)
         if found is None:
-            raise ModelUnavailable(f"model '{pin.reference}' was taken in and is gone; try again")
+            raise ModelUnavailable(f"{pin.named} was taken in and is gone; try again")
         return found
 
 

@@ -48,14 +48,14 @@ def take_source(
         case ModelScheme.BUILTIN:
             path = builtin_path(reference.name)
         case _:
-            path = check_readable(Path(reference.name), pin.reference)
-    digest, _ = digest_of(layout, path, pin.reference)
+            path = check_readable(Path(reference.name), pin.named)
+    digest, _ = digest_of(layout, path, pin.named)
     if digest != pin.digest:
         raise ModelError(
-            f"model '{pin.reference}' is another file than when it was deployed: its digest is "
+            f"{pin.named} is another file than when it was deployed: its digest is "
             f"{digest[:19]}…, expected {pin.digest[:19]}…; deploy again to use the new one"
         )
-    if path.suffix == ".gguf":
+    if reference.scheme is ModelScheme.FILE or path.suffix == ".gguf":
         return take_in(layout, path, digest)
     return _convert(layout, path, digest, report)
 

@@ -6,15 +6,16 @@ from pathlib import Path
 
 
 class ModelKind(StrEnum):
-    """What a model makes of its input."""
+    """What a model makes of its input; an adapter makes nothing by itself, and changes a model."""
 
     CHAT = "chat"
     EMBEDDING = "embedding"
+    ADAPTER = "adapter"
 
 
 @dataclass(frozen=True)
 class ModelPin:
-    """One model, for ever: what a reference meant when a unit was deployed.
+    """One model or adapter, for ever: what a reference meant when a unit was deployed.
 
     Attributes:
         reference: as the unit has it.
@@ -30,6 +31,12 @@ class ModelPin:
     kind: ModelKind
     commit: str | None = None
     file: str | None = None
+
+    @property
+    def named(self) -> str:
+        """What messages call it."""
+        noun = "adapter" if self.kind is ModelKind.ADAPTER else "model"
+        return f"{noun} '{self.reference}'"
 
 
 @dataclass(frozen=True)

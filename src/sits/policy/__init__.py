@@ -3,6 +3,7 @@
     decide_instances(state, observed, spec, now_s) -> Decision     how many instances a unit has
     decide_templates(uses, templates, memory, now_s) -> …          what else is kept warm
     pick_instance(candidates) -> candidate | None                  which takes the next request
+    choose_share(request_id, shares) -> place | None               which adapter a request gets
     Backoff, after_failure, after_health                           when to try again
 
 No clock, I/O, randomness or logging: `now_s` is given, state goes in and comes out. The same
@@ -33,6 +34,7 @@ from sits.policy._instances import (
     decide_instances,
 )
 from sits.policy._route import Candidate, pick_instance
+from sits.policy._share import WHOLE_PPM, choose_share
 from sits.policy._templates import (
     Memory,
     TemplateDecision,
@@ -45,6 +47,7 @@ from sits.policy._templates import (
 __all__ = [
     "CRASH_LOOP_FAILURES",
     "MAX_DELAY_S",
+    "WHOLE_PPM",
     "Backoff",
     "Candidate",
     "Decision",
@@ -64,6 +67,7 @@ __all__ = [
     "after_health",
     "backoff_due_s",
     "choose_batch",
+    "choose_share",
     "decide_instances",
     "decide_templates",
     "is_crash_looping",

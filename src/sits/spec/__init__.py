@@ -26,7 +26,7 @@ from sits.spec._canonical import canonical_json, revision_id, unit_from_json
 from sits.spec._cluster import API_VERSION, KIND, cluster_form
 from sits.spec._errors import SpecError
 from sits.spec._fields import DNS_LABEL
-from sits.spec._idle import IdleField, idle_fields, is_acted_on
+from sits.spec._idle import IdleField, idle_fields, is_acted_on, served_adapters
 from sits.spec._limits import Accelerator, Budget, Hardware, Period, Session, Slo
 from sits.spec._load import MAX_UNIT_BYTES, Loaded, load_unit, load_unit_bytes, load_unit_json
 from sits.spec._metrics import METRICS, Metric, find_metric
@@ -110,6 +110,7 @@ __all__ = [
     "parse_model_reference",
     "parse_trigger",
     "revision_id",
+    "served_adapters",
     "unit_from_json",
     "unit_schema",
 ]

@@ -46,15 +46,15 @@ def unit_from_json(text: str) -> Unit:
         raise SpecError(f"is not usable JSON: {error}") from error
 
 
-def revision_id(unit: Unit, model_digest: str = "") -> str:
+def revision_id(unit: Unit, *digests: str) -> str:
     """Return a unit's revision: 12 hex digits of a SHA-256.
 
     Args:
         unit: the unit; its canonical JSON is hashed.
-        model_digest: what its model's reference meant when it was deployed, after a line feed;
-            empty: nothing, for a model that has no file.
+        digests: what its references meant when it was deployed, the model's first and then those
+            of its adapters, each after a line feed; none for a model that has no file.
     """
-    text = canonical_json(unit) + (f"\n{model_digest}" if model_digest else "")
+    text = "\n".join((canonical_json(unit), *digests))
     return hashlib.sha256(text.encode()).hexdigest()[:REVISION_CHARS]
 
 

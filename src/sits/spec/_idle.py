@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sits.spec._adapter import AdapterScheme
 from sits.spec._canonical import unit_values
+from sits.spec._sections import EngineKind, LoraAdapter
 from sits.spec._unit import SECTIONS, Unit
 from sits.spec._words import dotted
 
@@ -17,6 +19,8 @@ ACTED_ON = frozenset(
         "name",
         "tenant",
         "model",
+        "lora.adapter",
+        "lora.weight",
         "engine.kind",
         "engine.endpoints",
         "engine.serves",
@@ -35,7 +39,6 @@ ACTED_ON = frozenset(
 )
 # What each of the others waits for.
 WAITING: Mapping[str, str] = {
-    "lora": "adapters are not served yet",
     "adapter": "there is no data mesh yet",
     "trainer": "there is no fine-tuning yet",
     "scale.trigger": "instances follow the requests in flight",
@@ -45,6 +48,14 @@ WAITING: Mapping[str, str] = {
     "hardware": "there is one machine, and its CPU",
     "region": "there is one machine",
 }
+# And these values of fields that are acted on otherwise.
+WAITING_ADAPTERS: Mapping[AdapterScheme, str] = {
+    AdapterScheme.ADAPTER: "the platform makes no adapters yet; name a file, as file:///PATH.gguf",
+    AdapterScheme.HUGGINGFACE: (
+        "adapters are not fetched yet; fetch it, and name the file, as file:///PATH.gguf"
+    ),
+}
+_ELSEWHERE = "an endpoint elsewhere has adapters of its own, or none"
 
 
 @dataclass(frozen=True)
@@ -75,9 +86,22 @@ def idle_fields(unit: Unit) -> tuple[IdleField, ...]:
     found = []
     for path, value in _said(unit_values(unit), ()):
         why = WAITING.get(path[0]) or WAITING.get(dotted(path[:2]))
+        if path[0] == "lora":
+            why = _why_idle(unit, unit.lora[path[1]])
         if why is not None and dotted(path[:2]) not in ACTED_ON:
             found.append(IdleField(dotted(path), value, why))
     return tuple(found)
+
+
+def served_adapters(unit: Unit) -> tuple[LoraAdapter, ...]:
+    """Return those of a unit's adapters that this version serves."""
+    return tuple(each for each in unit.lora if _why_idle(unit, each) is None)
+
+
+def _why_idle(unit: Unit, each: LoraAdapter) -> str | None:
+    if unit.engine.kind is EngineKind.OPENAI:
+        return _ELSEWHERE
+    return WAITING_ADAPTERS.get(each.adapter.scheme)
 
 
 def _said(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], str]]:

@@ -8,12 +8,15 @@ Each passes the contract suite of the real thing (`tests/contract`).
     FakeHub          a model hub on this machine, with faults: cuts, stalls, 429s, wrong bytes
     FakeModels       where control gets models from, in memory
     tiny_gguf()      a model file of a few hundred bytes that no engine can run
+    tiny_adapter()   a LoRA adapter of a few hundred bytes: the fake model begins with its words
     load_fake_embedding()  the same as an embedding model: vectors that count bytes
     FakeOpenAI       an endpoint that speaks OpenAI's API, on loopback, with faults to order
 """
 
+from sits.testing._fake_adapters import tiny_adapter
 from sits.testing._fake_engine import (
     FAKE_DIMENSIONS,
+    MIXED,
     FakeBehaviour,
     FakeEmbeddingEngine,
     FakeEngine,
@@ -29,6 +32,7 @@ from sits.testing._tiny_gguf import tiny_gguf
 
 __all__ = [
     "FAKE_DIMENSIONS",
+    "MIXED",
     "FakeBehaviour",
     "FakeEmbeddingEngine",
     "FakeEndpointBehaviour",
@@ -42,5 +46,6 @@ __all__ = [
     "load_fake",
     "load_fake_embedding",
     "load_slow_fake",
+    "tiny_adapter",
     "tiny_gguf",
 ]

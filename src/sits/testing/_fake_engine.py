@@ -5,6 +5,9 @@ the request alone, characters outside ASCII are split over tokens as in real mod
 that mixes up two sequences sees it. It keeps the calls' rules through the same `SequenceTable`
 as the real engine.
 
+With adapters (`tiny_adapter`), an answer begins with their words. What was computed with others
+than it goes on with makes that `MIXED`, so that a test sees it.
+
 As an embedding model, its vector counts an input's bytes: dimension i of n counts those with
 `byte % n == i`, and the whole has the length 1. Its tokenizer puts one control
 token before an input and one after it; they count for nothing but the usage.
@@ -21,6 +24,7 @@ from pathlib import Path
 from typing import cast
 
 from sits.runtime.engine import (
+    AdapterSet,
     EmbeddingInfo,
     EmbeddingShape,
     EngineError,
@@ -33,11 +37,13 @@ from sits.runtime.engine import (
     SequenceTable,
     check_inputs,
 )
+from sits.testing._fake_adapters import read_fake_adapter
 from sits.wire import Sampling
 
 _CONTROL = ("<|end|>", "<|system|>", "<|user|>", "<|assistant|>")
 _END, _USER, _ASSISTANT = 256, 258, 259
 FAKE_DIMENSIONS = 8
+MIXED = b"[mixed adapters]"
 _TEMPLATE = (
     "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}<|end|>{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
@@ -55,6 +61,7 @@ class FakeBehaviour:
         step_bytes: how much memory each step takes and never gives back.
         embedding: whether it makes vectors instead of text.
         dimensions: of its vectors.
+        architecture: of the adapters that it takes.
     """
 
     step_s: float = 0.0
@@ -63,6 +70,7 @@ class FakeBehaviour:
     step_bytes: int = 0
     embedding: bool = False
     dimensions: int = FAKE_DIMENSIONS
+    architecture: str = "llama"
 
 
 def load_fake(path: str) -> "FakeModel":
@@ -161,9 +169,9 @@ class FakeSampler:
     def __init__(self, top_logprobs: int | None) -> None:
         self._top = top_logprobs
 
-    def sample(self, tokens: Sequence[int]) -> Sampled:
+    def sample(self, tokens: Sequence[int], words: bytes) -> Sampled:
         """Draw what comes after `tokens`, of which the fake is always sure."""
-        token = _next_token(tokens)
+        token = _next_token(tokens, words)
         if self._top is None:
             return Sampled(token)
         return Sampled(token, 0.0, ((token, 0.0),) if self._top else ())
@@ -180,6 +188,9 @@ class FakeEngine:
         self._behaviour = model.behaviour
         self._table = SequenceTable(shape, model.info.vocabulary_tokens)
         self._tokens: dict[int, list[int]] = {}
+        self._adapters: dict[int, str] = {}
+        self._made_with: dict[int, set[str]] = {}
+        self._words: dict[str, bytes] = {"": b""}
         self._hoard: list[bytes] = []
 
     @property
@@ -187,34 +198,48 @@ class FakeEngine:
         """See `Engine.free_cells`."""
         return self._table.free_cells
 
-    def open(self, sequence: int) -> None:
+    def load_adapters(self, adapters: AdapterSet) -> None:
+        """See `Engine.load_adapters`."""
+        if adapters.digest in self._words:
+            return
+        words = [
+            read_fake_adapter(file.path, self._behaviour.architecture) for file in adapters.files
+        ]
+        self._words[adapters.digest] = b"".join(words)
+
+    def open(self, sequence: int, adapters: str = "") -> None:
         """See `Engine.open`."""
-        self._table.open(sequence)
+        self._table.open(sequence, adapters)
         self._tokens[sequence] = []
+        self._adapters[sequence] = adapters
+        self._made_with[sequence] = set()
 
     def copy(self, source: int, target: int, tokens: int) -> None:
         """See `Engine.copy`."""
         self._table.copy(source, target, tokens)
         self._tokens[target] = self._tokens[source][:tokens]
+        self._made_with[target] = set(self._made_with[source])
 
     def export(self, sequence: int) -> bytes:
-        """See `Engine.export`: its tokens, as JSON."""
+        """See `Engine.export`: its tokens, and what they were computed with, as JSON."""
         if not self._table.length(sequence, "export"):
             raise EngineError(f"export: sequence {sequence} has no tokens")
-        return json.dumps(self._tokens[sequence]).encode()
+        made_with = sorted(self._made_with[sequence])
+        return json.dumps([made_with, self._tokens[sequence]]).encode()
 
     def restore(self, sequence: int, tokens: int, state: bytes | memoryview) -> None:
         """See `Engine.restore`."""
         self._table.check_empty(sequence, "restore")
         self._table.check_room(sequence, tokens, "restore")
         try:
-            held = json.loads(bytes(state))
-        except ValueError as error:
+            made_with, held = json.loads(bytes(state))
+        except (TypeError, ValueError) as error:
             raise EngineError(f"restore: this is no state of a fake: {error}") from error
         if not isinstance(held, list) or len(held) != tokens:
             raise EngineError(f"restore: this state is not of {tokens} tokens")
         self._table.grow(sequence, tokens)
         self._tokens[sequence] = held
+        self._made_with[sequence] = set(made_with)
 
     def make_sampler(self, sampling: Sampling, history: Sequence[int] = ()) -> FakeSampler:
         """See `Engine.make_sampler`."""
@@ -229,7 +254,7 @@ class FakeEngine:
 
     def step(self, feeds: Sequence[Feed], threads: int = 1) -> list[Sampled]:
         """See `Engine.step`."""
-        self._table.check(feeds)
+        self._table.check(feeds, self._words)
         if self._behaviour.step_s:
             time.sleep(self._behaviour.step_s)
         if self._behaviour.step_error:
@@ -239,16 +264,24 @@ class FakeEngine:
         self._table.advance(feeds)
         for feed in feeds:
             self._tokens[feed.sequence] += feed.tokens
+            self._made_with[feed.sequence].add(self._adapters[feed.sequence])
         return [
-            cast(FakeSampler, feed.sampler).sample(self._tokens[feed.sequence])
+            cast(FakeSampler, feed.sampler).sample(
+                self._tokens[feed.sequence], self._says(feed.sequence)
+            )
             for feed in feeds
             if feed.sampler is not None
         ]
 
+    def _says(self, sequence: int) -> bytes:
+        """Return with what an answer begins."""
+        adapters = self._adapters[sequence]
+        return self._words[adapters] if self._made_with[sequence] == {adapters} else MIXED
+
     def close(self, sequence: int) -> None:
         """See `Engine.close`."""
         if self._table.close(sequence):
-            del self._tokens[sequence]
+            del self._tokens[sequence], self._adapters[sequence], self._made_with[sequence]
 
     def shutdown(self) -> None:
         """See `Engine.shutdown`."""
@@ -256,8 +289,8 @@ class FakeEngine:
             self.close(sequence)
 
 
-def _next_token(tokens: Sequence[int]) -> int:
-    """Return what comes after `tokens`: the next byte of the last message, then the end."""
+def _next_token(tokens: Sequence[int], words: bytes) -> int:
+    """Return what comes after `tokens`: the next byte of words and message, then the end."""
     if _ASSISTANT not in tokens:
         return _END
     answer_at = len(tokens) - tokens[::-1].index(_ASSISTANT)
@@ -265,7 +298,7 @@ def _next_token(tokens: Sequence[int]) -> int:
     if _USER not in said:
         return _END
     message = said[len(said) - said[::-1].index(_USER) :]
-    message = message[: message.index(_END)] if _END in message else message
+    message = [*words, *(message[: message.index(_END)] if _END in message else message)]
     done = len(tokens) - answer_at
     return message[done] if done < len(message) else _END
 

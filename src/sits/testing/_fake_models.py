@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 
 from sits.models import ModelError, ModelFile, ModelKind, ModelPin, PullProgress
-from sits.spec import ModelReference, ModelScheme
+from sits.spec import AdapterReference, AdapterScheme, ModelReference, ModelScheme
 
 
 class FakeModels:
@@ -39,12 +39,20 @@ class FakeModels:
         kind = ModelKind.EMBEDDING if reference.name.startswith("embed") else ModelKind.CHAT
         return ModelPin(str(reference), digest, 1, kind)
 
+    def pin_adapter(self, reference: AdapterReference, model: ModelPin) -> ModelPin:
+        """Return a pin whose digest follows from the path. Raises `ModelError`."""
+        if reference.scheme is not AdapterScheme.FILE or reference.name in self.missing:
+            raise ModelError(f"adapter '{reference}' of {model.named} is not here")
+        digest = "sha256:" + hashlib.sha256(reference.name.encode()).hexdigest()
+        return ModelPin(str(reference), digest, 1, ModelKind.ADAPTER)
+
     def find(self, pin: ModelPin) -> ModelFile | None:
-        """Return the file of a model that is here."""
+        """Return the file of a model or an adapter that is here."""
         name = pin.reference.partition("://")[2]
         if name in self.away or None in self.missing:
             return None
-        path = Path(f"/models/{name}.gguf")
+        is_adapter = pin.kind is ModelKind.ADAPTER
+        path = Path(name) if is_adapter else Path(f"/models/{name}.gguf")
         return ModelFile(path, name, pin.size_bytes, pin.digest, pin.kind)
 
     def keep(self, owner: Path, digests: Iterable[str]) -> None:

@@ -55,6 +55,7 @@ from sits.wire._host import (
     Tier,
     ToHost,
     ToNode,
+    UnitAdapter,
     UnitPrompt,
 )
 from sits.wire._socket import FrameSocket, accept_nowait, listen
@@ -78,6 +79,8 @@ from sits.wire._worker import (
     TokenLogprob,
     ToWorker,
     Usage,
+    own_id,
+    try_id,
 )
 
 __all__ = [
@@ -138,6 +141,7 @@ __all__ = [
     "ToNode",
     "ToWorker",
     "TokenLogprob",
+    "UnitAdapter",
     "UnitKind",
     "UnitLoad",
     "UnitPrompt",
@@ -148,6 +152,8 @@ __all__ = [
     "connect",
     "encode_frame",
     "listen",
+    "own_id",
     "send_piece",
     "serve",
+    "try_id",
 ]

@@ -65,6 +65,21 @@ class UnitPrompt(msgspec.Struct, frozen=True):
     template: str | None = None
 
 
+class UnitAdapter(msgspec.Struct, frozen=True):
+    """A low-rank adapter of a unit, and which of its requests get it.
+
+    Attributes:
+        path: its file, as GGUF.
+        digest: of the file's bytes: what is computed with it is found again by it.
+        share_ppm: of the unit's requests, how many in a million get it. What is left of them when
+            every adapter has its share goes to the model alone.
+    """
+
+    path: str
+    digest: str
+    share_ppm: int = 1_000_000
+
+
 # control -> host
 
 
@@ -86,12 +101,14 @@ class CloseTemplate(msgspec.Struct, frozen=True, tag="close_template"):
 class TeachPrefix(msgspec.Struct, frozen=True, tag="teach_prefix"):
     """Has a unit's constant prompt computed and kept, so that its instances start with it.
 
-    Idempotent; the tenant's template is made first, if there is none. Its file outlives both.
+    It is computed with each of the unit's adapters: nothing of one is true of another. Idempotent;
+    the tenant's template is made first, if there is none. Its file outlives both.
     """
 
     tenant: str
     unit: str
     prompt: UnitPrompt
+    adapters: tuple[UnitAdapter, ...] = ()
 
 
 class StartInstance(msgspec.Struct, frozen=True, tag="start_instance"):
@@ -100,7 +117,8 @@ class StartInstance(msgspec.Struct, frozen=True, tag="start_instance"):
     `remotes` are the endpoints of a remote host's instance, in the order in which they are
     tried; a model's host has none. `prompt` is the unit's, whose prefix it starts with where
     that was taught, here or in an earlier life of the host. `itl_ms` is the unit's objective
-    for the time between two tokens, of 99 of 100; None: it has none.
+    for the time between two tokens, of 99 of 100; None: it has none. `adapters` are the unit's;
+    one that cannot be loaded ends the start.
     """
 
     instance: str
@@ -109,6 +127,7 @@ class StartInstance(msgspec.Struct, frozen=True, tag="start_instance"):
     remotes: tuple[RemoteEndpoint, ...] = ()
     prompt: UnitPrompt = UnitPrompt()
     itl_ms: float | None = None
+    adapters: tuple[UnitAdapter, ...] = ()
 
 
 class StopInstance(msgspec.Struct, frozen=True, tag="stop_instance"):

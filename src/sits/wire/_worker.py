@@ -8,6 +8,23 @@ import msgspec
 HOPS_HEADER = "x-sits-hops"
 """Says to an endpoint, which may be this platform again, how often a request was passed on."""
 
+_TRY = "~"
+
+
+def try_id(request_id: str, suffix: str) -> str:
+    """Return the id of one try of a request: at a worker, no id may come twice.
+
+    Args:
+        request_id: the request's own.
+        suffix: without `~`.
+    """
+    return f"{request_id}{_TRY}{suffix}"
+
+
+def own_id(wire_id: str) -> str:
+    """Return the request's own id, given that of a try."""
+    return wire_id.rpartition(_TRY)[0] or wire_id
+
 
 class Stage(StrEnum):
     """Whose delay a piece carries."""
@@ -112,7 +129,7 @@ class Generate(msgspec.Struct, frozen=True, tag="generate"):
     """Asks for an answer.
 
     Attributes:
-        request_id: the request's one id for its whole life.
+        request_id: of this try of the request (`try_id`).
         stop: texts at which the answer ends; none of them is part of the answer.
         max_tokens: at most so many tokens; None: as many as the context has room for.
         hops: how often it was passed on already from an instance to an endpoint elsewhere.

@@ -31,7 +31,8 @@ def test_a_header_that_the_gguf_package_wrote_is_read(tmp_path: Path) -> None:
     writer.write_tensors_to_file()
     writer.close()
     header = read_gguf_file(path)
-    assert header == GgufHeader("qwen3", 40960, 3, 1, {"F16": 128, "F32": 32})
+    shapes = {"output.weight": (32, 4), "output_norm.weight": (32,)}
+    assert header == GgufHeader("qwen3", 40960, 3, 1, {"F16": 128, "F32": 32}, shapes=shapes)
     assert header.representation == "F16"
 
 

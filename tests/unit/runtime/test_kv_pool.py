@@ -1,8 +1,10 @@
 """Who shares with whom, and what goes first, on the fake engine."""
 
-from sits.runtime.engine import Feed, PoolShape
+from pathlib import Path
+
+from sits.runtime.engine import AdapterFile, AdapterSet, Feed, PoolShape
 from sits.runtime.kv import Entry, KvPool, Shelf
-from sits.testing import FakeEngine, FakeModel
+from sits.testing import FakeEngine, FakeModel, tiny_adapter
 
 SHAPE = PoolShape(sequences=2, sequence_tokens=64, batch_tokens=64, kept=2, cells=128)
 
@@ -40,11 +42,15 @@ def words(first: int, count: int = 20) -> list[int]:
     return [first] + [7] * (count - 1)
 
 
-def test_other_adapters_share_nothing() -> None:
+def test_other_adapters_share_nothing(tmp_path: Path) -> None:
     pool = Pool()
-    pool.keep(words(1), "a")
-    assert pool.run(words(1), "b").reused == 0
-    assert pool.run(words(1), "a").reused == 19
+    (tmp_path / "one").write_bytes(tiny_adapter("one"))
+    a, b = (AdapterSet((AdapterFile(str(tmp_path / "one"), digest),)) for digest in "ab")
+    pool.engine.load_adapters(a)
+    pool.engine.load_adapters(b)
+    pool.keep(words(1), a.digest)
+    assert pool.run(words(1), b.digest).reused == 0
+    assert pool.run(words(1), a.digest).reused == 19
 
 
 def test_a_model_that_shares_nothing_keeps_nothing() -> None:

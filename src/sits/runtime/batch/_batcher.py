@@ -101,8 +101,14 @@ class Batcher:
         """Take a unit's objective for the time between two tokens, of 99 of 100; None: none."""
         self._scheduler.aim(unit, None if itl_ms is None else itl_ms * 1000)
 
-    def submit(self, request: Generate | Embed, unit: str = "") -> None:
+    def submit(self, request: Generate | Embed, unit: str = "", adapter: str = "") -> None:
         """Take a unit's request in.
+
+        Args:
+            request: which.
+            unit: whose.
+            adapter: digest of the set of adapters that computes it, which the engine has loaded;
+                empty: the model alone.
 
         Raises:
             RequestRefused: it wants vectors, its prompt cannot be rendered or is too long, its
@@ -124,12 +130,12 @@ class Batcher:
                 f"{waiting} requests wait for this instance already; try again later",
                 retryable=True,
             )
-        taken = self._prepare(request, unit)
+        taken = self._prepare(request, unit, adapter)
         self._requests[taken.name] = taken
         if not self._resume(taken):
             self._scheduler.add(taken)
 
-    def _prepare(self, request: Generate, unit: str) -> RunningRequest:
+    def _prepare(self, request: Generate, unit: str, adapter: str) -> RunningRequest:
         longest = self._engine.shape.sequence_tokens
         try:
             prompt = prompt_tokens(self._model, request.prompt, longest, self._rules.rendering)
@@ -145,7 +151,7 @@ class Batcher:
             raise RequestRefused("invalid_request", str(error)) from error
         now_us = self._now_us()
         deadline_us = None if request.timeout_ms is None else now_us + request.timeout_ms * 1000
-        return RunningRequest(request, unit, prompt, limit, now_us, sampler, deadline_us)
+        return RunningRequest(request, unit, prompt, limit, now_us, sampler, deadline_us, adapter)
 
     def _resume(self, taken: RunningRequest) -> bool:
         """Go on behind the tokens that the client has; return whether they were all."""

@@ -96,8 +96,8 @@ class EmbeddingBatcher:
     def aim(self, unit: str, itl_ms: float | None) -> None:
         """See `Batcher.aim`: vectors have no tokens between which there could be a time."""
 
-    def submit(self, request: Generate | Embed, unit: str = "") -> None:
-        """Take a request in.
+    def submit(self, request: Generate | Embed, unit: str = "", adapter: str = "") -> None:
+        """Take a request in. There are no adapters for vectors.
 
         Raises:
             RequestRefused: it wants text, something in it cannot be embedded, its id is in use,

@@ -19,6 +19,7 @@ class RunningRequest:
         limit_tokens: at most so many tokens are generated.
         marked_us: when its last piece was made, or when it was admitted.
         deadline_us: when it ends, whole or not.
+        adapter: digest of the set of adapters that computes it.
         entry: its sequence in the pool, while it has one.
         state: what its sequence held, while it is parked and that is not to be computed anew.
         cached_tokens: how many of the prompt's were found and not computed; None before that
@@ -32,6 +33,7 @@ class RunningRequest:
     marked_us: int
     sampler: Sampler
     deadline_us: int | None = None
+    adapter: str = ""
     entry: Entry | None = None
     state: bytes | None = None
     cached_tokens: int | None = None

@@ -12,6 +12,8 @@ Rules, in their order of precedence:
 4. What was parked comes back before anything new begins, the oldest first.
 5. Where a unit whose requests are here has an objective for the time between two tokens, only
    so many run together as likely keep it; the strictest one counts.
+6. A step is of one set of adapters. Sets take turns (`Turns`), and share the time that steps may
+   take: while answers run, a whole round keeps within `stall_us`.
 
 A request that runs alone is fed its prompt in pieces of `batch_tokens`, so that its greedy text
 is that of any other llama.cpp front end with the same batch size.
@@ -24,6 +26,7 @@ from sits.policy import choose_batch
 from sits.runtime.batch._pace import Pace, Rate
 from sits.runtime.batch._queue import FairQueue
 from sits.runtime.batch._request import RunningRequest
+from sits.runtime.batch._turns import Turns
 from sits.runtime.engine import Engine, EngineError, Feed
 from sits.runtime.kv import KvPool
 
@@ -56,6 +59,7 @@ class Scheduler:
         self._arrived: dict[RunningRequest, int] = {}
         self._objectives_us: dict[str, float] = {}
         self._rate = Rate()
+        self._turns = Turns()
 
     @property
     def longest_us(self) -> float:
@@ -104,7 +108,7 @@ class Scheduler:
             self._park(self._running[-1])
             answers = [request for request in self._running if request.decoding]
             prompts = [request for request in self._running if not request.decoding]
-        return self._fill(answers, prompts, threads)
+        return self._fill_turn(answers, prompts, threads)
 
     def ran(self, batch: Batch, took_us: int, threads: int = 1) -> None:
         """Note that a batch was run, and how long it took."""
@@ -113,16 +117,42 @@ class Scheduler:
             self._pool.fed(request.held, feed.tokens)
             self._queue.charge(request.unit, len(feed.tokens))
 
-    def _fill(
+    def _fill_turn(
         self, answers: list[RunningRequest], prompts: list[RunningRequest], threads: int
+    ) -> Batch:
+        """Fill the batch from the set of adapters whose turn it is."""
+        if not answers and not prompts:
+            return []
+        with_answers = {request.adapter for request in answers}
+        with_prompts: dict[str, float] = {}
+        for request in prompts:
+            served = self._queue.served(request.unit)
+            least = with_prompts.get(request.adapter, served)
+            with_prompts[request.adapter] = min(least, served)
+        limit_us = math.inf
+        if answers:
+            target_us = self._target_us({request.unit for request in answers}) or math.inf
+            steps = self._turns.round_steps(with_answers, with_prompts)
+            limit_us = min(self._stall_us, target_us) / steps
+        adapter = self._turns.choose(with_answers, with_prompts)
+        return self._fill(
+            [request for request in answers if request.adapter == adapter],
+            [request for request in prompts if request.adapter == adapter],
+            limit_us,
+            threads,
+        )
+
+    def _fill(
+        self,
+        answers: list[RunningRequest],
+        prompts: list[RunningRequest],
+        limit_us: float,
+        threads: int,
     ) -> Batch:
         room = self._engine.shape.batch_tokens
         batch = [(request, request.next_feed(1)) for request in answers[:room]]
         room -= len(batch)
-        if batch:
-            limit_us = min(
-                self._stall_us, self._target_us({request.unit for request in answers}) or math.inf
-            )
+        if limit_us < math.inf:
             fitting = self._pace.tokens_within(limit_us, threads) - len(batch)
             room = min(room, max(fitting, _LEAST_PIECE))
         prompts.sort(key=lambda each: (self._queue.served(each.unit), self._arrived[each]))
@@ -148,20 +178,22 @@ class Scheduler:
 
     def _admit(self) -> None:
         while not self._parked and (request := self._queue.first()) is not None:
-            if len(self._running) >= self._most(request.unit) or not self._take_up(request):
+            if len(self._running) >= self._most(request) or not self._take_up(request):
                 return
             self._queue.remove(request)
 
-    def _most(self, unit: str) -> int:
-        """Return how many may run together when one of `unit` joins."""
+    def _most(self, request: RunningRequest) -> int:
+        """Return how many may run together when a request joins."""
         most = self._engine.shape.sequences
-        target_us = self._target_us({unit, *(request.unit for request in self._running)})
+        here = (request, *self._running)
+        sets = len({each.adapter for each in here})
+        target_us = self._target_us({each.unit for each in here})
         if target_us is None:
             return most
         return choose_batch(
             self._rate.per_s,
             target_us / 1e3,
-            lambda batch: self._pace.predict_us(batch) / 1e3,
+            lambda batch: sets * self._pace.predict_us(math.ceil(batch / sets)) / 1e3,
             most,
         )
 
@@ -177,13 +209,13 @@ class Scheduler:
         if request.state is not None:
             try:
                 entry = self._pool.bring_back(
-                    request.tokens[: len(request.tokens) - 1], "", request.state
+                    request.tokens[: len(request.tokens) - 1], request.adapter, request.state
                 )
             except EngineError:
                 request.state = None  # to be computed anew
                 return self._take_up(request)
         else:
-            entry = self._pool.begin(request.tokens)
+            entry = self._pool.begin(request.tokens, request.adapter)
         if entry is None:
             return False
         request.entry, request.state = entry, None

@@ -2,7 +2,8 @@
 
 `Model` is what is loaded once for each model file: tokenizer, templates, weights. `Engine` is
 one KV pool on it: sequences are opened, fed in batches, sampled, shared, taken out as bytes and
-put back, closed. `EmbeddingEngine` is
+put back, closed. A sequence is of one `AdapterSet` for its life, and so is a batch.
+`EmbeddingEngine` is
 for models that make vectors (`ModelInfo.kind` says which): batches of inputs in, one vector each
 out, nothing kept. A fork of a process that holds both is a running instance. Every call is
 validated here before it reaches native code, where a failed assertion would end the process.
@@ -11,7 +12,8 @@ validated here before it reaches native code, where a failed assertion would end
 fake of `sits.testing` and engines of other packages need no change here.
 """
 
-from sits.runtime.engine._errors import EngineError, ModelLoadError
+from sits.runtime.engine._adapters import AdapterFile, AdapterSet
+from sits.runtime.engine._errors import AdapterLoadError, EngineError, ModelLoadError
 from sits.runtime.engine._inputs import check_inputs
 from sits.runtime.engine._interface import (
     EmbeddingEngine,
@@ -30,6 +32,9 @@ from sits.runtime.engine._shapes import EmbeddingShape, PoolShape
 
 __all__ = [
     "LLAMACPP",
+    "AdapterFile",
+    "AdapterLoadError",
+    "AdapterSet",
     "EmbeddingEngine",
     "EmbeddingInfo",
     "EmbeddingShape",

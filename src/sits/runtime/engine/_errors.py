@@ -4,7 +4,8 @@ Error tree::
 
     SitsError
       +-- EngineError        a call that the engine must not be given, or one that it failed
-            +-- ModelLoadError   a file that this engine cannot run
+            +-- ModelLoadError     a file that this engine cannot run
+            +-- AdapterLoadError   a file that is no adapter for the model
 """
 
 from sits._errors import SitsError
@@ -20,4 +21,11 @@ class ModelLoadError(EngineError):
     """The model file cannot be run by this engine."""
 
     code = "model_load_failed"
+    http_status = 422
+
+
+class AdapterLoadError(EngineError):
+    """The file cannot be used as an adapter of this model."""
+
+    code = "adapter_load_failed"
     http_status = 422

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+from sits.runtime.engine._adapters import AdapterSet
 from sits.runtime.engine._shapes import EmbeddingShape, PoolShape
 from sits.wire import Sampling, UnitKind
 
@@ -175,8 +176,22 @@ class Engine(Protocol):
         """How many more tokens the pool has room for."""
         ...
 
-    def open(self, sequence: int) -> None:
+    def load_adapters(self, adapters: AdapterSet) -> None:
+        """Have a set of adapters ready for steps, for the engine's life. Idempotent.
+
+        Raises:
+            AdapterLoadError: a file is not there, is no adapter, or one of another model. What
+                was ready before is so still.
+        """
+        ...
+
+    def open(self, sequence: int, adapters: str = "") -> None:
         """Start a sequence, empty.
+
+        Args:
+            sequence: its number.
+            adapters: digest of the set that computes it, which must be ready when it is fed;
+                empty: the model alone.
 
         Raises:
             EngineError: it is open already, or not of the pool.
@@ -190,7 +205,8 @@ class Engine(Protocol):
 
         Raises:
             EngineError: one is not open, the target is not empty, the source is not so long,
-                or the model shares nothing (`ModelInfo.shares_prefixes`).
+                they are not of one set of adapters, or the model shares nothing
+                (`ModelInfo.shares_prefixes`).
         """
         ...
 
@@ -203,7 +219,9 @@ class Engine(Protocol):
         ...
 
     def restore(self, sequence: int, tokens: int, state: bytes | memoryview) -> None:
-        """Give an empty sequence the state of one of so many tokens.
+        """Give an empty sequence the state of one of so many tokens and of the same adapters.
+
+        That the adapters are the same is the caller's to see: a state does not say.
 
         Raises:
             EngineError: it is not open or not empty, the pool has no room, or the engine does
@@ -227,7 +245,8 @@ class Engine(Protocol):
         """Run one batch. The step's feeds become part of their sequences.
 
         Args:
-            feeds: of different sequences; together at most `batch_tokens` tokens.
+            feeds: of different sequences, all of one set of adapters; together at most
+                `batch_tokens` tokens.
             threads: how many compute; the result is the same for any number.
 
         Returns:

@@ -18,8 +18,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from sits.runtime.engine._adapters import AdapterSet
 from sits.runtime.engine._errors import EngineError
 from sits.runtime.engine._interface import Feed, ModelInfo, Sampled
+from sits.runtime.engine._llama_adapters import LlamaAdapters
 from sits.runtime.engine._llama_native import THREADS, forget_log, last_words, native
 from sits.runtime.engine._llama_sampler import LlamaSampler
 from sits.runtime.engine._pool import SequenceTable
@@ -43,6 +45,7 @@ class LlamaEngine:
                 f"llama.cpp gave no context of {shape.room} tokens ({last_words()}); ask for a "
                 "smaller pool"
             )
+        self._adapters = LlamaAdapters(model, self._context)
         self._memory = native.llama_get_memory(self._context)
         self._batch = native.llama_batch_init(shape.batch_tokens, 0, 1)
 
@@ -51,9 +54,13 @@ class LlamaEngine:
         """See `Engine.free_cells`."""
         return self._table.free_cells
 
-    def open(self, sequence: int) -> None:
+    def load_adapters(self, adapters: AdapterSet) -> None:
+        """See `Engine.load_adapters`."""
+        self._adapters.load(adapters)
+
+    def open(self, sequence: int, adapters: str = "") -> None:
         """See `Engine.open`."""
-        self._table.open(sequence)
+        self._table.open(sequence, adapters)
 
     def copy(self, source: int, target: int, tokens: int) -> None:
         """See `Engine.copy`."""
@@ -97,7 +104,7 @@ class LlamaEngine:
 
     def step(self, feeds: Sequence[Feed], threads: int = THREADS) -> list[Sampled]:
         """See `Engine.step`."""
-        self._table.check(feeds)
+        self._adapters.apply(self._table.check(feeds, self._adapters))
         if threads != self._threads:
             native.llama_set_n_threads(self._context, threads, threads)
             self._threads = threads
@@ -138,6 +145,7 @@ class LlamaEngine:
         if self._context:
             native.llama_batch_free(self._batch)
             native.llama_free(self._context)
+            self._adapters.close()
             self._context = None
 
 

@@ -1,6 +1,6 @@
 """The books that every engine keeps: which sequences are open, and whose tokens fill the cells."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from sits.runtime.engine._errors import EngineError
@@ -17,7 +17,7 @@ class _Run:
 
 
 class SequenceTable:
-    """Lengths and cells of the open sequences of one pool.
+    """Lengths, cells and adapters of the open sequences of one pool.
 
     Invariants: a sequence's length is the sum of its runs and never passes
     `shape.sequence_tokens`; the runs of all sequences, each counted once, are `used_cells` tokens
@@ -28,6 +28,7 @@ class SequenceTable:
         self._shape = shape
         self._vocabulary_tokens = vocabulary_tokens
         self._runs: dict[int, list[_Run]] = {}
+        self._adapters: dict[int, str] = {}
         self.used_cells = 0
 
     @property
@@ -35,8 +36,8 @@ class SequenceTable:
         """How many more tokens there is room for."""
         return self._shape.room - self.used_cells
 
-    def open(self, sequence: int) -> None:
-        """Add an empty sequence. Raises `EngineError` when that cannot be."""
+    def open(self, sequence: int, adapters: str = "") -> None:
+        """Add an empty sequence of a set of adapters. Raises `EngineError` when that cannot be."""
         if not 0 <= sequence < self._shape.handles:
             raise EngineError(
                 f"open: sequence {sequence} is not of this pool; it has 0 to "
@@ -45,10 +46,12 @@ class SequenceTable:
         if sequence in self._runs:
             raise EngineError(f"open: sequence {sequence} is open already; close it first")
         self._runs[sequence] = []
+        self._adapters[sequence] = adapters
 
     def close(self, sequence: int) -> bool:
         """Remove a sequence; return whether it was open."""
         runs = self._runs.pop(sequence, None)
+        self._adapters.pop(sequence, None)
         for run in runs or ():
             run.holders -= 1
             if not run.holders:
@@ -66,6 +69,11 @@ class SequenceTable:
         """Give `target` the first tokens of `source`. Raises `EngineError` when that cannot be."""
         held = self.length(source, "copy")
         self.check_empty(target, "copy")
+        if self._adapters[source] != self._adapters[target]:
+            raise EngineError(
+                f"copy: sequences {source} and {target} are of different sets of adapters; what "
+                "one computes is not true of the other"
+            )
         if not 1 <= tokens <= held:
             raise EngineError(
                 f"copy: {tokens} tokens of sequence {source}, which has {held}; give 1 to {held}"
@@ -97,8 +105,16 @@ class SequenceTable:
                 f"{self._shape.room}; close a sequence first"
             )
 
-    def check(self, feeds: Sequence[Feed]) -> None:
-        """Raise `EngineError` when the feeds are no valid step."""
+    def check(self, feeds: Sequence[Feed], ready: Container[str]) -> str:
+        """Return the digest of the set of adapters that a step is computed with.
+
+        Args:
+            feeds: the step's.
+            ready: digests of the sets that are loaded.
+
+        Raises:
+            EngineError: the feeds are no valid step.
+        """
         if not feeds:
             raise EngineError("step: no feeds; a step needs at least one")
         total = sum(len(feed.tokens) for feed in feeds)
@@ -117,6 +133,18 @@ class SequenceTable:
                 f"step: {total} tokens and {self.free_cells} free cells of {self._shape.room}; "
                 "close a sequence first"
             )
+        return self._check_adapters(feeds, ready)
+
+    def _check_adapters(self, feeds: Sequence[Feed], ready: Container[str]) -> str:
+        found = {self._adapters[feed.sequence] for feed in feeds}
+        if len(found) > 1:
+            raise EngineError(
+                f"step: sequences of {len(found)} sets of adapters in one batch; give those of one"
+            )
+        (adapters,) = found
+        if adapters and adapters not in ready:
+            raise EngineError(f"step: the adapters {adapters[:12]} are not loaded; load them first")
+        return adapters
 
     def _check_feed(self, feed: Feed) -> None:
         length = self.length(feed.sequence, "step")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sits._errors import SitsError
 from sits.runtime.batch import constant_prefix
-from sits.runtime.engine import Engine, EngineError, Feed, Model
+from sits.runtime.engine import AdapterSet, Engine, EngineError, Feed, Model
 from sits.runtime.kv import ImageError, KvImage, KvPool, load_image, save_image
 from sits.wire import UnitPrompt
 
@@ -27,6 +27,7 @@ _LEAST_TOKENS = 32
 _MOST_FILES = 64
 _BLOCK_BYTES = 4096
 _BLOCKS = 64
+_NO_ADAPTERS = AdapterSet()
 
 
 def file_digest(path: str) -> str:
@@ -55,24 +56,24 @@ class PrefixFiles:
     engine: str
     model: str
 
-    def path(self, tokens: Sequence[int]) -> Path:
-        """Return the file of these tokens."""
-        words = f"{self.engine}\n{self.model}\n".encode() + array("i", tokens).tobytes()
+    def path(self, tokens: Sequence[int], adapter: str) -> Path:
+        """Return the file of these tokens, computed with a set of adapters (its digest)."""
+        made_by = f"{self.engine}\n{self.model}\n{adapter}\n".encode()
+        words = made_by + array("i", tokens).tobytes()
         return self.directory / f"{hashlib.sha256(words).hexdigest()[:40]}.kv"
 
-    def save(self, tokens: Sequence[int], state: bytes) -> None:
+    def save(self, image: KvImage) -> None:
         """Keep a state. Raises `OSError` when that cannot be."""
-        image = KvImage(self.engine, self.model, "", tuple(tokens), state)
-        save_image(self.path(tokens), image)
+        save_image(self.path(image.tokens, image.adapter), image)
         kept = sorted(self.directory.glob("*.kv"), key=lambda path: path.stat().st_mtime)
         for path in kept[:-_MOST_FILES]:
             path.unlink(missing_ok=True)
 
-    def load(self, tokens: Sequence[int]) -> KvImage | None:
+    def load(self, tokens: Sequence[int], adapter: str) -> KvImage | None:
         """Return what was kept of these tokens; None: nothing that is right."""
-        path = self.path(tokens)
+        path = self.path(tokens, adapter)
         try:
-            image = load_image(path, engine=self.engine, model=self.model, adapter="")
+            image = load_image(path, engine=self.engine, model=self.model, adapter=adapter)
             os.utime(path)
         except FileNotFoundError:
             return None
@@ -117,30 +118,36 @@ class Prefixes:
             self._known[prompt] = found
         return found
 
-    def restore(self, prompt: UnitPrompt) -> bool:
-        """Have a unit's beginning in the pool if it is kept; False: it is to be computed."""
+    def restore(self, prompt: UnitPrompt, adapter: str = "") -> bool:
+        """Have a unit's beginning in the pool if it is kept; False: it is to be computed.
+
+        Args:
+            prompt: the unit's.
+            adapter: digest of the set of adapters that it is computed with.
+        """
         tokens = self.tokens(prompt)
-        if not tokens or self._pool.holds(tokens):
+        if not tokens or self._pool.holds(tokens, adapter):
             return True
-        image = self._files.load(tokens) if self._files else None
+        image = self._files.load(tokens, adapter) if self._files else None
         return image is not None and self.adopt(image)
 
     def adopt(self, image: KvImage) -> bool:
         """Put a state into the pool; return whether it is there."""
         try:
-            return self._pool.adopt(image.tokens, "", image.state) is not None
+            return self._pool.adopt(image.tokens, image.adapter, image.state) is not None
         except EngineError as error:
             _log.warning("a prefix of %d tokens is not taken: %s", len(image.tokens), error)
             return False
 
-    def compute(self, prompt: UnitPrompt) -> KvImage:
+    def compute(self, prompt: UnitPrompt, adapters: AdapterSet = _NO_ADAPTERS) -> KvImage:
         """Compute a unit's beginning and keep its file. For a process of its own: it takes long.
 
         Raises:
-            EngineError: the engine failed.
+            EngineError: the engine failed, or the adapters cannot be loaded.
         """
         tokens = self.tokens(prompt)
-        entry = self._pool.begin(tokens)
+        self._engine.load_adapters(adapters)
+        entry = self._pool.begin(tokens, adapters.digest)
         if entry is None:
             raise EngineError("the pool has no room for a prefix")
         size = self._engine.shape.batch_tokens
@@ -151,12 +158,11 @@ class Prefixes:
             self._pool.fed(entry, piece)
         state = self._pool.export(entry)
         files = self._files
-        image = KvImage(
-            files.engine if files else "", files.model if files else "", "", tuple(tokens), state
-        )
+        made_by = (files.engine, files.model) if files else ("", "")
+        image = KvImage(*made_by, adapters.digest, tuple(tokens), state)
         if files:
             try:
-                files.save(tokens, state)
+                files.save(image)
             except OSError as error:
                 _log.warning("a prefix could not be kept in %s: %s", files.directory, error)
         return image

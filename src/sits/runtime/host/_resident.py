@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sits.runtime.engine import EngineError, Model, PoolShape
+from sits.runtime.host._adapters import Traffic
 from sits.runtime.host._reactor import Reactor
 from sits.runtime.host._runner import Runner, make_runner, monotonic_us
 from sits.runtime.host._worker import WorkerServer
@@ -85,14 +86,17 @@ class ResidentHost:
         except EngineError as error:
             self._announce(InstanceGone(order.instance, "start_failed", str(error)))
             return
+        traffic = Traffic(order.adapters)
         batcher = runner.make_batcher(self._now_us)
         try:
+            for adapters in traffic.sets:
+                runner.load_adapters(adapters)
             server = WorkerServer(self._reactor, batcher, self._now_us)
-            server.open(order.instance, order.unit, endpoint)
-        except OSError as error:
+            server.open(order.instance, order.unit, endpoint, traffic.choose)
+        except (EngineError, OSError) as error:
             runner.shutdown()
-            message = f"{endpoint} cannot be listened on: {error}"
-            self._announce(InstanceGone(order.instance, "start_failed", message))
+            where = f"{endpoint} cannot be listened on: " if isinstance(error, OSError) else ""
+            self._announce(InstanceGone(order.instance, "start_failed", f"{where}{error}"))
             return
         self._residents[order.instance] = _Resident(server, runner)
         if tier is Tier.COOL:

@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from sits.runtime.batch import Batcher, BatchRules, EmbeddingBatcher, make_pool
-from sits.runtime.engine import EmbeddingEngine, EmbeddingShape, Engine, Model, PoolShape
+from sits.runtime.engine import (
+    AdapterLoadError,
+    AdapterSet,
+    EmbeddingEngine,
+    EmbeddingShape,
+    Engine,
+    Model,
+    PoolShape,
+)
 from sits.runtime.host._prefixes import Prefixes, PrefixFiles
 from sits.runtime.kv import KvPool
 from sits.wire import Embed, FromWorker, Generate
@@ -52,8 +60,8 @@ class AnyBatcher(Protocol):
         """Take a unit's objective for the time between two tokens."""
         ...
 
-    def submit(self, request: Generate | Embed, unit: str = "") -> None:
-        """Take a unit's request in, or raise `RequestRefused`."""
+    def submit(self, request: Generate | Embed, unit: str = "", adapter: str = "") -> None:
+        """Take a unit's request in, for a set of adapters, or raise `RequestRefused`."""
         ...
 
     def cancel(self, request_id: str) -> None:
@@ -77,6 +85,14 @@ class Runner(Protocol):
         self, now_us: Callable[[], int], rules: BatchRules = _DEFAULT_RULES
     ) -> AnyBatcher:
         """Return a batcher on the engine; in a process of its own, or the only one."""
+        ...
+
+    def load_adapters(self, adapters: AdapterSet) -> None:
+        """Have a set of adapters ready. Idempotent.
+
+        Raises:
+            EngineError: one cannot be used with this model.
+        """
         ...
 
     def make_prefixes(self, files: PrefixFiles | None) -> Prefixes | None:
@@ -123,6 +139,9 @@ class _Generating:
     ) -> AnyBatcher:
         return Batcher(self.model, self.engine, now_us, pool=self.pool, rules=rules)
 
+    def load_adapters(self, adapters: AdapterSet) -> None:
+        self.engine.load_adapters(adapters)
+
     def make_prefixes(self, files: PrefixFiles | None) -> Prefixes | None:
         return Prefixes(self.model, self.engine, self.pool, files)
 
@@ -145,6 +164,13 @@ class _Embedding:
         rules: BatchRules = _DEFAULT_RULES,
     ) -> AnyBatcher:
         return EmbeddingBatcher(self.model, self.engine, now_us)
+
+    def load_adapters(self, adapters: AdapterSet) -> None:
+        if adapters.files:
+            raise AdapterLoadError(
+                f"{adapters.files[0].path}: this model makes vectors, and adapters are served for "
+                "models that generate text; take the adapter out of the unit"
+            )
 
     def make_prefixes(self, files: PrefixFiles | None) -> Prefixes | None:
         return None

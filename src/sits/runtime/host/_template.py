@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from sits._errors import SitsError
 from sits._process import set_process_name
 from sits.runtime.engine import EngineError, Model, PoolShape
+from sits.runtime.host._adapters import Traffic
 from sits.runtime.host._board import Board, Seat
 from sits.runtime.host._child import Child
 from sits.runtime.host._lessons import Lessons
@@ -37,12 +38,16 @@ from sits.wire import (
     TemplateFailed,
     TemplateReady,
     Tier,
+    UnitAdapter,
 )
 
 # How long after its drain a worker may take to end by itself.
 _OVERDUE_S = 1.0
 
 _KILLED = "killed by SIGKILL"
+
+# Sets of adapters that a template holds for its forks, for its life.
+_MOST_INHERITED = 16
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +82,8 @@ class _Worker:
     """A process with instances.
 
     Attributes:
-        instances: each one's unit, and whether it has come up.
+        units, adapters: each instance's.
+        up: instances that have come up.
         stop_until_s: when an instance must have ended, of those that were told to.
         doom: why it was killed, if it was.
     """
@@ -86,6 +92,7 @@ class _Worker:
     seat: Seat
     child: Child[FromForkedWorker] | None = None
     units: dict[str, str] = field(default_factory=dict)
+    adapters: dict[str, tuple[UnitAdapter, ...]] = field(default_factory=dict)
     up: set[str] = field(default_factory=set)
     stop_until_s: dict[str, float] = field(default_factory=dict)
     doom: str = ""
@@ -123,6 +130,7 @@ class _Template:
         self._hosts: dict[str, _Worker] = {}
         self._watch = Watch()
         self._lessons = Lessons(reactor, prefixes, board, self._tell)
+        self._inherited: set[str] = set()
 
     def receive(self) -> None:
         """Obey the base host."""
@@ -169,10 +177,12 @@ class _Template:
     def _start(self, start: StartWorker) -> None:
         order = start.order
         if self._prefixes is not None:
-            self._prefixes.restore(order.prompt)
+            for adapters in Traffic(order.adapters).sets:
+                self._prefixes.restore(order.prompt, adapters.digest)
         for worker in self._workers.values():
             if worker.takes(order.unit):
                 worker.units[order.instance] = order.unit
+                worker.adapters[order.instance] = order.adapters
                 self._hosts[order.instance] = worker
                 worker.send(StartWorker(order, Tier.HOT))
                 return
@@ -202,6 +212,7 @@ class _Template:
             self._tell(InstanceGone(name, "start_failed", f"no process for it: {error}"))
             return
         worker.units[name] = start.order.unit
+        worker.adapters[name] = start.order.adapters
         self._workers[name] = self._hosts[name] = worker
 
     def _stop(self, order: StopInstance) -> None:
@@ -222,6 +233,7 @@ class _Template:
         if isinstance(message, InstanceReady):
             worker.up.add(message.instance)
             self._tell(message)
+            self._inherit(worker.adapters.pop(message.instance, ()))
         else:
             self._gone(worker, message.instance, message.message, code=message.code)
 
@@ -236,6 +248,7 @@ class _Template:
 
     def _gone(self, worker: _Worker, name: str, how: str, code: str = "") -> None:
         worker.units.pop(name, None)
+        worker.adapters.pop(name, None)
         self._hosts.pop(name, None)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._places.socket(name))
@@ -244,6 +257,21 @@ class _Template:
         code = "stopped" if asked else code or lost
         _log.info("instance %s ended: %s (%s)", name, code, how)
         self._tell(InstanceGone(name, code, how))
+
+    def _inherit(self, adapters: tuple[UnitAdapter, ...]) -> None:
+        """Load what a worker could load, so that the next ones have it from their start.
+
+        Not before: a file that ends the process that reads it ends no template.
+        """
+        for each in Traffic(adapters).sets:
+            if len(self._inherited | {each.digest}) > _MOST_INHERITED:
+                return  # workers load the others themselves, in milliseconds
+            try:
+                self._runner.load_adapters(each)
+            except EngineError as error:
+                _log.warning("adapters are left to workers: %s", error)
+            else:
+                self._inherited.add(each.digest)
 
     def _tell(self, event: InstanceReady | InstanceGone | PrefixTaught) -> None:
         self._up.send_nowait(event)

@@ -41,6 +41,7 @@ class _Served:
     name: str
     unit: str
     listener: socket.socket
+    choose: Callable[[str], str]
     links: set[Link] = field(default_factory=set)
     drain_until_us: int | None = None
 
@@ -73,18 +74,25 @@ class WorkerServer:
         """Whether there is no instance here (any more)."""
         return not self._served
 
-    def open(self, name: str, unit: str, endpoint: str) -> None:
+    def open(
+        self,
+        name: str,
+        unit: str,
+        endpoint: str,
+        choose: Callable[[str], str] = lambda _request_id: "",
+    ) -> None:
         """Serve one more instance.
 
         Args:
             name: the instance's.
             unit: whose requests it takes.
             endpoint: path of the unix socket to listen on.
+            choose: returns the digest of the adapters that a request gets, given its id.
 
         Raises:
             OSError: that cannot be listened on.
         """
-        served = _Served(name, unit, listen(endpoint))
+        served = _Served(name, unit, listen(endpoint), choose)
         self._served[name] = served
         self._reactor.watch(served.listener, lambda: self._accept(served))
 
@@ -160,7 +168,8 @@ class WorkerServer:
             link.send_nowait(Failed(request.request_id, "draining", message, retryable=True))
             return
         try:
-            self._batcher.submit(request, served.unit)
+            adapter = served.choose(request.request_id)
+            self._batcher.submit(request, served.unit, adapter)
         except RequestRefused as error:
             link.send_nowait(Failed(request.request_id, error.reason, str(error), error.may_retry))
         else:

@@ -5,6 +5,8 @@ import socket
 
 from sits._process import set_process_name
 from sits.runtime.batch import BatchRules
+from sits.runtime.engine import EngineError
+from sits.runtime.host._adapters import Traffic
 from sits.runtime.host._board import Seat
 from sits.runtime.host._memory import limit_memory
 from sits.runtime.host._messages import FromForkedWorker, StartWorker
@@ -55,8 +57,14 @@ class _Worker:
         """Serve an instance, and say so."""
         order = start.order
         endpoint = self._places.socket(order.instance)
+        traffic = Traffic(order.adapters)
         try:
-            self.server.open(order.instance, order.unit, endpoint)
+            for adapters in traffic.sets:
+                self._runner.load_adapters(adapters)
+            self.server.open(order.instance, order.unit, endpoint, traffic.choose)
+        except EngineError as error:
+            self._tell(InstanceGone(order.instance, "start_failed", str(error)))
+            return
         except OSError as error:
             message = f"{endpoint} cannot be listened on: {error}"
             self._tell(InstanceGone(order.instance, "start_failed", message))

@@ -261,7 +261,7 @@ class KvPool:
 
     def _open(self, adapter: str, tokens: "array[int]") -> Entry:
         sequence = self._free.pop()
-        self._engine.open(sequence)
+        self._engine.open(sequence, adapter)
         entry = Entry(sequence, adapter, tokens, self._now_us())
         self._entries.append(entry)
         return entry
