@@ -48,8 +48,9 @@ def test_every_setting_has_a_row_with_its_default() -> None:
     for field in dataclasses.fields(Settings):
         if field.name == "home":
             continue
-        default = {(): "none", "": "none", True: "`true`", False: "`false`"}.get(field.default)
-        row = rf"\| `{field.name}` \| [^|]+ \| {re.escape(default or f'`{field.default}`')} \|"
+        words = {"()": "none", "": "none", "True": "`true`", "False": "`false`"}
+        default = words.get(str(field.default), f"`{field.default}`")
+        row = rf"\| `{field.name}` \| [^|]+ \| {re.escape(default)} \|"
         found = re.search(rf"{row}[^|]*\|[^|]*\| (.+) \|", page)
         assert found, field.name
         assert len(found[1]) > 10, f"{field.name} is in the table, and nothing says what it means"
