@@ -3,14 +3,13 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from sits.runtime.engine import EngineError
-from sits.runtime.host._board import Board, Glance, _OtherThreads
+from sits.runtime.host._board import Board, Glance
 from sits.runtime.host._watch import Watch, is_stopped
 
 WORKING, WAITING = True, False
@@ -62,8 +61,8 @@ def test_a_stopped_process_is_seen() -> None:
 
 
 def test_a_worker_alone_has_all_cores_and_with_another_one(tmp_path: Path) -> None:
-    board = Board(str(tmp_path / "board"), lambda: 0)
-    one, two = board.take(), Board(str(tmp_path / "board"), lambda: 0).take()
+    board = Board(str(tmp_path / "board"))
+    one, two = board.take(), Board(str(tmp_path / "board")).take()
     one.note(awake=True, longest_us=5.0)
     assert one.threads() == len(os.sched_getaffinity(0))
     two.note(awake=True)
@@ -73,36 +72,6 @@ def test_a_worker_alone_has_all_cores_and_with_another_one(tmp_path: Path) -> No
     assert one.glance() == Glance(True, 1, 5)
     one.give_back()
     assert board.awake() == 0
-
-
-def test_a_worker_leaves_cores_to_what_else_runs_unless_for_a_moment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(4)))
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    others = [0]
-    seat = Board(str(tmp_path / "board"), lambda: others[0]).take()
-    assert seat.threads() == 4
-    others[0] = 1
-    assert [seat.threads() for _ in range(3)] == [4, 3, 3]
-    others[0] = 9
-    assert [seat.threads() for _ in range(3)][-1] == 1
-    others[0] = 0
-    assert [seat.threads() for _ in range(6)][-1] == 4
-
-
-def test_the_kernel_says_how_many_threads_run() -> None:
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
-    try:
-        seen = 0
-        for _ in range(200):
-            time.sleep(0.005)
-            seen = max(seen, _OtherThreads()())
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
-    assert seen >= 1
 
 
 def test_a_board_has_an_end_and_seats_of_the_dead_are_given_again(tmp_path: Path) -> None:

@@ -7,12 +7,10 @@ Invariants: a seat is taken under the file's lock, before the fork, and given ba
 it; so a worker that is killed leaves no seat that looks busy.
 """
 
-import contextlib
 import fcntl
 import mmap
 import os
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from sits.runtime.engine import EngineError
@@ -23,7 +21,6 @@ _SEAT_BYTES = 64
 _OWNER = struct.Struct("=I")
 _AWAKE = struct.Struct("=I")
 _AWAKE_AT = 4
-_NEWEST = 0.5
 
 
 @dataclass(frozen=True)
@@ -46,14 +43,12 @@ class Board:
 
     Args:
         path: the file; made if it is not there, for this user alone.
-        others: says how many other threads run on the machine; None: the kernel.
     """
 
-    def __init__(self, path: str, others: Callable[[], int] | None = None) -> None:
+    def __init__(self, path: str) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.ftruncate(self._descriptor, _SEATS * _SEAT_BYTES)
         self._map = mmap.mmap(self._descriptor, _SEATS * _SEAT_BYTES)
-        self._others = others or _OtherThreads()
 
     def take(self) -> "Seat":
         """Return a seat that nobody has, in the name of this process.
@@ -77,29 +72,10 @@ class Board:
         found = range(_AWAKE_AT, len(self._map), _SEAT_BYTES)
         return sum(_AWAKE.unpack_from(self._map, at)[0] for at in found)
 
-    def others_running(self) -> int:
-        """Return how many threads of the machine run just now beside this one; 0: not known."""
-        return self._others()
-
     def close(self) -> None:
         """Close the file. Seats are given back before."""
         self._map.close()
         os.close(self._descriptor)
-
-
-class _OtherThreads:
-    """How many threads of the machine run just now beside this one, as the kernel says."""
-
-    def __init__(self) -> None:
-        self._load = -1
-        with contextlib.suppress(OSError):  # not on Linux
-            self._load = os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
-
-    def __call__(self) -> int:
-        if self._load < 0:
-            return 0
-        running = os.pread(self._load, 128, 0).split()[3].partition(b"/")[0]
-        return max(0, int(running) - 1)
 
 
 class Seat:
@@ -110,7 +86,6 @@ class Seat:
         self._map = memory
         self._at = at
         self._turns = 0
-        self._others = 0.0
 
     def note(self, *, awake: bool, longest_us: float = 0.0) -> None:
         """Say that the loop has come round, and whether there is something to do."""
@@ -124,18 +99,12 @@ class Seat:
         return Glance(bool(awake), turns, longest_us)
 
     def threads(self) -> int:
-        """Return how many threads its next step may compute with: the cores that are idle.
+        """Return how many threads its worker may compute with: all cores when it is alone.
 
-        More workers than one have one thread each. Threads of a step wait for each other some
-        hundred times, each time for as long as the slowest is kept from its core: with more than
-        there are idle cores a step takes ten times as long, not twice. So what else runs on the
-        machine counts, too; something that runs for a moment does not.
+        More workers than that have one each. Two that compute with two threads on two cores wait
+        for each other's threads, and are ten times slower than with one each.
         """
-        cores = len(os.sched_getaffinity(0))
-        if cores == 1 or self._board.awake() > 1:
-            return 1
-        self._others += _NEWEST * (self._board.others_running() - self._others)
-        return max(1, min(cores, (os.cpu_count() or cores) - round(self._others)))
+        return len(os.sched_getaffinity(0)) if self._board.awake() <= 1 else 1
 
     def give_back(self) -> None:
         """Leave it to another worker."""
