@@ -170,6 +170,7 @@ def test_a_stopped_worker_is_found_and_killed(forked: Host, busy: bool) -> None:
     assert not is_running(pid)
 
 
+@pytest.mark.timeout(60)  # it is waited for: nobody knows yet how long its steps take
 def test_a_worker_whose_step_never_ends_is_found_and_killed() -> None:
     with running("fork", step_s=30.0) as host:
         worker = host.connect(host.start("chat-1").endpoint)

@@ -75,8 +75,6 @@ def _serve(settings: HostSettings) -> None:
     # Control connects while the model is loaded; it is answered after that.
     server = HostServer(reactor, settings.endpoint)
     model = load_model(settings.engine, settings.model_path)
-    if model.info.kind is UnitKind.CHAT:
-        compile_template(model)
     shape = PoolShape(
         settings.sequences,
         settings.sequence_tokens,
@@ -91,6 +89,10 @@ def _serve(settings: HostSettings) -> None:
         places = Places(settings.run_dir, settings.kv_dir, digest, settings.worker_bytes)
         maker = ForkHost(reactor, model, shape, places, server.announce)
     server.serve(maker)
+    # Who has connected hears of the model, and thinks about it while its template is compiled.
+    reactor.turn(0.0)
+    if model.info.kind is UnitKind.CHAT:
+        compile_template(model)
     _log.info("serving %s", settings.model_path)
     signal.signal(signal.SIGTERM, _exit)
     try:

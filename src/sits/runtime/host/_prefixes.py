@@ -9,12 +9,13 @@ import contextlib
 import hashlib
 import logging
 import os
-from array import array
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from sits._errors import SitsError
+from sits._version import __version__
 from sits.runtime.batch import constant_prefix
 from sits.runtime.engine import AdapterSet, Engine, EngineError, Feed, Model
 from sits.runtime.kv import ImageError, KvImage, KvPool, load_image, save_image
@@ -56,22 +57,25 @@ class PrefixFiles:
     engine: str
     model: str
 
-    def path(self, tokens: Sequence[int], adapter: str) -> Path:
-        """Return the file of these tokens, computed with a set of adapters (its digest)."""
-        made_by = f"{self.engine}\n{self.model}\n{adapter}\n".encode()
-        words = made_by + array("i", tokens).tobytes()
+    def path(self, prompt: UnitPrompt, adapter: str) -> Path:
+        """Return the file of a prompt's beginning, computed with a set of adapters (its digest).
+
+        Which tokens a prompt begins with depends on this version, too.
+        """
+        made_by = (__version__, self.engine, self.model, adapter)
+        words = msgspec.json.encode((made_by, prompt))
         return self.directory / f"{hashlib.sha256(words).hexdigest()[:40]}.kv"
 
-    def save(self, image: KvImage) -> None:
+    def save(self, prompt: UnitPrompt, image: KvImage) -> None:
         """Keep a state. Raises `OSError` when that cannot be."""
-        save_image(self.path(image.tokens, image.adapter), image)
+        save_image(self.path(prompt, image.adapter), image)
         kept = sorted(self.directory.glob("*.kv"), key=lambda path: path.stat().st_mtime)
         for path in kept[:-_MOST_FILES]:
             path.unlink(missing_ok=True)
 
-    def load(self, tokens: Sequence[int], adapter: str) -> KvImage | None:
-        """Return what was kept of these tokens; None: nothing that is right."""
-        path = self.path(tokens, adapter)
+    def load(self, prompt: UnitPrompt, adapter: str) -> KvImage | None:
+        """Return what was kept of a prompt's beginning; None: nothing that is right."""
+        path = self.path(prompt, adapter)
         try:
             image = load_image(path, engine=self.engine, model=self.model, adapter=adapter)
             os.utime(path)
@@ -81,9 +85,6 @@ class PrefixFiles:
             _log.warning("prefix file %s is not used: %s", path, error)
             with contextlib.suppress(OSError):
                 path.unlink()
-            return None
-        if image.tokens != tuple(tokens):
-            _log.warning("prefix file %s is of other tokens", path)
             return None
         return image
 
@@ -125,11 +126,15 @@ class Prefixes:
             prompt: the unit's.
             adapter: digest of the set of adapters that it is computed with.
         """
-        tokens = self.tokens(prompt)
-        if not tokens or self._pool.holds(tokens, adapter):
+        tokens = self._known.get(prompt)
+        if tokens is not None and (not tokens or self._pool.holds(tokens, adapter)):
             return True
-        image = self._files.load(tokens, adapter) if self._files else None
-        return image is not None and self.adopt(image)
+        image = self._files.load(prompt, adapter) if self._files else None
+        if image is None:
+            return not self.tokens(prompt)
+        # Which they are need not be found out again, which takes as long as to read them.
+        self._known.setdefault(prompt, list(image.tokens))
+        return self.adopt(image)
 
     def adopt(self, image: KvImage) -> bool:
         """Put a state into the pool; return whether it is there."""
@@ -162,7 +167,7 @@ class Prefixes:
         image = KvImage(*made_by, adapters.digest, tuple(tokens), state)
         if files:
             try:
-                files.save(image)
+                files.save(prompt, image)
             except OSError as error:
                 _log.warning("a prefix could not be kept in %s: %s", files.directory, error)
         return image
