@@ -20,6 +20,7 @@ from sits.wire import (
     StopInstance,
     TeachPrefix,
     TemplateClosed,
+    TemplateFailed,
     TemplateReady,
     Tier,
     UnitPrompt,
@@ -168,6 +169,16 @@ def test_a_stopped_worker_is_found_and_killed(forked: Host, busy: bool) -> None:
     assert (gone.instance, gone.code) == ("chat-1", "instance_lost")
     assert "stopped" in gone.message
     assert not is_running(pid)
+
+
+def test_a_stopped_template_is_found_and_killed_and_can_be_had_again(forked: Host) -> None:
+    forked.start("chat-1")
+    (template,) = children(forked.process.pid)
+    os.kill(template, signal.SIGSTOP)
+    assert forked.link.next(InstanceGone).instance == "chat-1"
+    assert "stopped" in forked.link.next(TemplateFailed).message
+    assert not is_running(template)
+    assert forked.start("chat-2").endpoint
 
 
 @pytest.mark.timeout(60)  # it is waited for: nobody knows yet how long its steps take

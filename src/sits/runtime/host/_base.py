@@ -18,6 +18,7 @@ from sits.runtime.host._messages import FromTemplate, StartWorker
 from sits.runtime.host._places import Places
 from sits.runtime.host._reactor import Reactor
 from sits.runtime.host._template import run_template
+from sits.runtime.host._watch import is_stopped
 from sits.wire import (
     FromHost,
     InstanceGone,
@@ -35,6 +36,7 @@ from sits.wire import (
 
 _TEMPLATE_S = 0.5
 _MEASURE_S = 10.0
+_LOOK_S = 2.0
 _log = logging.getLogger(__name__)
 
 
@@ -70,6 +72,8 @@ class ForkHost:
         self._templates: dict[str, _Template] = {}
         self._tenants: dict[str, str] = {}
         self._measure_at_s = 0.0
+        self._look_at_s = 0.0
+        self._stopped: set[str] = set()
 
     def open_template(self, tenant: str) -> None:
         """See `Instances.open_template`."""
@@ -142,17 +146,32 @@ class ForkHost:
         """See `Instances.wait_s`."""
         if not self._templates:
             return None
-        return max(0.0, self._measure_at_s - time.monotonic())
+        return max(0.0, min(self._measure_at_s, self._look_at_s) - time.monotonic())
 
     def step(self) -> None:
-        """See `Instances.step`. Everything happens in the children, but that they are measured."""
-        if self._templates and time.monotonic() >= self._measure_at_s:
-            self._measure_at_s = time.monotonic() + _MEASURE_S
+        """See `Instances.step`. Everything happens in the children, but that they are watched."""
+        now_s = time.monotonic()
+        if self._templates and now_s >= self._look_at_s:
+            self._look_at_s = now_s + _LOOK_S
+            self._look_after_templates()
+        if self._templates and now_s >= self._measure_at_s:
+            self._measure_at_s = now_s + _MEASURE_S
             templates = {
                 tenant: tree_bytes(template.child.pid)
                 for tenant, template in self._templates.items()
             }
             self._announce(MemoryUse(own_bytes(os.getpid()), templates))
+
+    def _look_after_templates(self) -> None:
+        """Kill templates that the kernel has stopped for two looks: they can start nothing."""
+        former, self._stopped = self._stopped, set()
+        for tenant, template in self._templates.items():
+            if not is_stopped(template.child.pid):
+                continue
+            self._stopped.add(tenant)
+            if tenant in former:
+                template.failure = f"it was stopped for {_LOOK_S:g} s, and killed"
+                template.child.kill()
 
     def close(self) -> None:
         """See `Instances.close`. Each template ends and collects its own workers."""
