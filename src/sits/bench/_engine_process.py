@@ -18,6 +18,7 @@ from sits._process import die_with_parent
 from sits.bench._engine_orders import Done, Hello, Setup, Work
 from sits.runtime.batch import Batcher, BatchRules
 from sits.runtime.engine import LLAMACPP, Engine, Model, PoolShape, load_model
+from sits.runtime.host import SpareCores
 from sits.wire import (
     ChatPrompt,
     Emitted,
@@ -57,7 +58,8 @@ def _make_engine(model: Model, setup: Setup) -> Engine:
 
 
 def _batcher_on(model: Model, engine: Engine, setup: Setup) -> Batcher:
-    rules = BatchRules(threads=lambda: setup.threads)
+    cores = SpareCores()
+    rules = BatchRules(threads=lambda: min(setup.threads, cores.count()))
     if setup.stall_us is not None:
         rules = replace(rules, stall_us=setup.stall_us)
     return Batcher(model, engine, _now_us, rules=rules)

@@ -13,6 +13,7 @@ cannot be had.
 """
 
 from sits.runtime.host._base import ForkHost
+from sits.runtime.host._cores import SpareCores
 from sits.runtime.host._fork import ForkRefused
 from sits.runtime.host._main import HostSettings, run
 from sits.runtime.host._reactor import Reactor
@@ -27,6 +28,7 @@ __all__ = [
     "HostSettings",
     "Reactor",
     "ResidentHost",
+    "SpareCores",
     "WorkerServer",
     "run",
 ]

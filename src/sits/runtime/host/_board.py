@@ -99,10 +99,10 @@ class Seat:
         return Glance(bool(awake), turns, longest_us)
 
     def threads(self) -> int:
-        """Return how many threads its worker may compute with: all cores when it is alone.
+        """Return how many threads its worker may compute with, alone or beside other workers.
 
-        More workers than that have one each. Two that compute with two threads on two cores wait
-        for each other's threads, and are ten times slower than with one each.
+        Alone it may have all cores; of several, each has one. Two that compute with two threads on
+        two cores wait for each other's threads, and are ten times slower than with one each.
         """
         return len(os.sched_getaffinity(0)) if self._board.awake() <= 1 else 1
 

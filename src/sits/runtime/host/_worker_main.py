@@ -8,6 +8,7 @@ from sits.runtime.batch import BatchRules
 from sits.runtime.engine import EngineError
 from sits.runtime.host._adapters import Traffic
 from sits.runtime.host._board import Seat
+from sits.runtime.host._cores import SpareCores
 from sits.runtime.host._memory import limit_memory
 from sits.runtime.host._messages import FromForkedWorker, StartWorker
 from sits.runtime.host._places import Places
@@ -48,7 +49,10 @@ class _Worker:
         self._seat = seat
         self._places = places
         self._reactor = Reactor()
-        rules = BatchRules(rendering=_WORKER_LIMITS, threads=seat.threads)
+        cores = SpareCores()
+        rules = BatchRules(
+            rendering=_WORKER_LIMITS, threads=lambda: min(seat.threads(), cores.count())
+        )
         self._batcher = runner.make_batcher(monotonic_us, rules)
         self.server = WorkerServer(self._reactor, self._batcher, on_gone=self._gone)
         self._reactor.watch(self.up, self._receive)
