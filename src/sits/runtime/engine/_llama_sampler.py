@@ -8,15 +8,22 @@ Invariants:
   weighed by it: for most tokens that costs nothing, where to weigh the whole vocabulary first
   takes longer than the model. Source: llama.cpp's `common/sampling.cpp`.
 * Logprobs are those of the model itself: before bias, penalties, temperature and grammar.
+
+A native chain first writes an entry for each token of the vocabulary, which for a small model is
+a thirtieth of a step of many streams. So where no penalty and no grammar looks at all of them,
+the best one, or those that min-p may leave, are found in the logits themselves.
 """
 
 import ctypes
+import math
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from llama_cpp.llama_grammar import json_schema_to_gbnf
+from msgspec.structs import replace
 
 from sits.runtime.engine._errors import EngineError
 from sits.runtime.engine._interface import Sampled
@@ -26,6 +33,8 @@ from sits.wire import Sampling
 _ENTRY = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 # Penalties look at so many of an answer's tokens; more than answers are long.
 _PENALTY_TOKENS = 4096
+# The chain decides who passes min-p; this only has to leave in all that may.
+_MARGIN = 1e-3
 
 
 class LlamaSampler:
@@ -40,21 +49,25 @@ class LlamaSampler:
     ) -> None:
         self._vocabulary_tokens = vocabulary_tokens
         self._top = sampling.top_logprobs
+        self._shortcut = _find_shortcut(sampling)
         self._grammar: Any = None
         if sampling.json_schema is not None:
             self._grammar = _make_grammar(vocab, sampling.json_schema)
-        self._chain: Any = _make_chain(vocabulary_tokens, sampling)
+        left = sampling if self._shortcut is None else replace(sampling, logit_bias=())
+        self._chain: Any = _make_chain(vocabulary_tokens, left)
         for token in history:
             self._accept(token)
 
     def sample(self, context: Any, row: int) -> Sampled:
-        """Draw the token after a row of the last batch."""
-        if self._grammar is None and self._top is None:
+        """Draw the token after a row of the last batch. May alter that row's logits."""
+        if self._grammar is None and self._top is None and self._shortcut is None:
             return Sampled(native.llama_sampler_sample(self._chain, context, row))
         logits = np.ctypeslib.as_array(
             native.llama_get_logits_ith(context, row), shape=(self._vocabulary_tokens,)
         )
-        if self._grammar is None:
+        if self._shortcut is not None:
+            token = self._shortcut.draw(logits if self._top is None else logits.copy(), self._chain)
+        elif self._grammar is None:
             token = native.llama_sampler_sample(self._chain, context, row)
         else:
             token = self._draw(logits)
@@ -83,6 +96,52 @@ class LlamaSampler:
         native.llama_sampler_accept(self._chain, token)
         if self._grammar is not None:
             native.llama_sampler_accept(self._grammar, token)
+
+
+@dataclass(frozen=True)
+class _Shortcut:
+    """Draws without an entry for each token of the vocabulary.
+
+    Attributes:
+        tokens, biases: what is added to which logits.
+        below: how far below the highest logit min-p may leave a token; None: greedy.
+    """
+
+    tokens: Any
+    biases: Any
+    below: float | None
+
+    def draw(self, logits: Any, chain: Any) -> int:
+        """Return the token that a chain with the biases would draw. Mutates the logits.
+
+        Args:
+            logits: (vocabulary,) float32.
+            chain: the request's, without the biases.
+        """
+        if len(self.tokens):
+            logits[self.tokens] += self.biases
+        best = int(logits.argmax())
+        if self.below is None:
+            return best
+        ids = np.flatnonzero(logits >= logits[best] - self.below)
+        entries = np.zeros(len(ids), _ENTRY)
+        entries["id"], entries["logit"] = ids, logits[ids]
+        return _apply(entries, (chain,))
+
+
+def _find_shortcut(sampling: Sampling) -> _Shortcut | None:
+    """Return the way around the whole vocabulary; None where something has to look at all."""
+    if sampling.json_schema is not None or sampling.presence_penalty or sampling.frequency_penalty:
+        return None
+    greedy = sampling.temperature <= 0
+    biased = [token for token, _ in sampling.logit_bias]
+    if not (greedy or sampling.min_p > 0) or len(set(biased)) < len(biased):
+        return None
+    return _Shortcut(
+        np.array(biased, np.int64),
+        np.array([bias for _, bias in sampling.logit_bias], np.float32),
+        None if greedy else _MARGIN - math.log(sampling.min_p),
+    )
 
 
 def _entries(logits: Any) -> Any:
