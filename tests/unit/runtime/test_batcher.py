@@ -1,13 +1,11 @@
 """What the batcher makes of requests, step by step, on the fake engine."""
 
-from collections.abc import Sequence
-
 import msgspec
 import pytest
 
 from sits.runtime.batch import Batcher, BatchRules, RequestRefused
-from sits.runtime.engine import Feed, PoolShape, Sampled
-from sits.testing import FakeBehaviour, FakeEngine, FakeModel
+from sits.runtime.engine import PoolShape
+from sits.testing import FakeBehaviour, FakeModel
 from sits.wire import (
     ChatPrompt,
     Emitted,
@@ -24,31 +22,7 @@ from sits.wire import (
     TokenLogprob,
     Usage,
 )
-
-SHAPE = PoolShape(sequences=2, sequence_tokens=64, batch_tokens=16)
-MARKS = 3  # the fake's template puts a turn's two marks and the answer's one around the words
-
-
-class TimedEngine(FakeEngine):
-    """Takes 1 ms for each step, by a clock of its own, and notes what it was fed."""
-
-    def __init__(self, model: FakeModel, shape: PoolShape) -> None:
-        super().__init__(model, shape)
-        self.now_us = 0
-        self.steps: list[list[int]] = []
-
-    def step(self, feeds: Sequence[Feed], threads: int = 1) -> list[Sampled]:
-        self.now_us += 1000
-        self.steps.append([len(feed.tokens) for feed in feeds])
-        return super().step(feeds, threads)
-
-
-def make_timed(
-    shape: PoolShape = SHAPE, rules: BatchRules | None = None
-) -> tuple[Batcher, TimedEngine]:
-    model = FakeModel()
-    engine = TimedEngine(model, shape)
-    return Batcher(model, engine, lambda: engine.now_us, rules=rules or BatchRules()), engine
+from tests.batchers import MARKS, SHAPE, SHARED, TimedEngine, ask, make_timed, run, text_of
 
 
 def make_batcher(behaviour: FakeBehaviour | None = None, queue_limit: int = 2) -> Batcher:
@@ -56,26 +30,6 @@ def make_batcher(behaviour: FakeBehaviour | None = None, queue_limit: int = 2) -
     engine = TimedEngine(model, SHAPE)
     rules = BatchRules(queue_limit=queue_limit)
     return Batcher(model, engine, lambda: engine.now_us, rules=rules)
-
-
-def ask(
-    words: str, request_id: str = "r", max_tokens: int | None = None, stop: str = ""
-) -> Generate:
-    prompt = ChatPrompt((Message("user", words),))
-    return Generate(request_id, prompt, stop=(stop,) if stop else (), max_tokens=max_tokens)
-
-
-def run(batcher: Batcher) -> list[FromWorker]:
-    events: list[FromWorker] = []
-    while batcher.busy:
-        events += batcher.step()
-    return events
-
-
-def text_of(events: list[FromWorker], request_id: str = "r") -> str:
-    return "".join(
-        e.piece.text for e in events if isinstance(e, Emitted) and e.request_id == request_id
-    )
 
 
 def test_an_answer_is_pieces_then_the_end() -> None:
@@ -284,17 +238,62 @@ def test_a_running_answer_shares_its_prompt() -> None:
     assert text_of(events + run(batcher), "b") == "shared while it runs"
 
 
-def test_a_long_prompt_goes_in_by_pieces_while_answers_run() -> None:
+def test_a_long_prompt_and_the_answers_that_run_take_turns() -> None:
     shape = PoolShape(sequences=2, sequence_tokens=512, batch_tokens=128)
     batcher, engine = make_timed(shape, BatchRules(stall_us=1))
     batcher.submit(ask("short and then on and on", "a"))
     batcher.step()
-    batcher.submit(ask("x" * 100, "b"))
+    batcher.submit(ask("x" * 200, "b"))
+    engine.steps.clear()
+    events = run(batcher)
+    # As much time for the answer as the piece took: one step. What ends a prompt does not wait.
+    assert engine.steps[:6] == [
+        [1, 63],
+        [1],
+        [1, 63],
+        [1],
+        [1, 63],
+        [1, 200 + MARKS - SHARED - 3 * 63],
+    ]
+    assert text_of(events, "b") == "x" * 200
+
+
+def test_a_long_prompt_goes_in_every_step_where_that_is_fast_enough() -> None:
+    shape = PoolShape(sequences=2, sequence_tokens=512, batch_tokens=64)
+    batcher, engine = make_timed(shape, BatchRules(stall_us=10**9))
+    batcher.submit(ask("short and then on and on", "a"))
+    batcher.step()
+    batcher.submit(ask("x" * 200, "b"))
+    engine.steps.clear()
+    run(batcher)
+    assert engine.steps[:4] == [[1, 63], [1, 63], [1, 63], [1, 200 + MARKS - SHARED - 3 * 63]]
+
+
+def test_a_short_prompt_does_not_wait_for_a_long_ones_turn() -> None:
+    shape = PoolShape(sequences=3, sequence_tokens=512, batch_tokens=64)
+    batcher, engine = make_timed(shape, BatchRules(stall_us=1))
+    batcher.submit(ask("short and then on and on", "a"))
+    batcher.step()
+    batcher.submit(ask("x" * 200, "b"))
+    batcher.step()
+    batcher.submit(ask("brief", "c"))
+    engine.steps.clear()
+    run(batcher)
+    assert engine.steps[:2] == [[1, len("brief") + MARKS - SHARED], [1, 1, 62]]
+
+
+def test_pieces_are_small_where_an_objective_says_so() -> None:
+    shape = PoolShape(sequences=2, sequence_tokens=512, batch_tokens=64)
+    batcher, engine = make_timed(shape)
+    batcher.submit(ask("short and then on and on", "a"), "u")
+    batcher.step()
+    batcher.submit(ask("x" * 100, "b"), "v")
+    batcher.step()
+    batcher.aim("u", 0.5)  # which no step keeps: each takes 1 ms
     engine.steps.clear()
     batcher.step()
-    assert engine.steps == [[1, 4]]
-    events = run(batcher)
-    assert text_of(events, "b") == "x" * 100
+    batcher.step()
+    assert engine.steps == [[1, 4], [1, 4]]
 
 
 def test_a_prompt_alone_goes_in_by_whole_batches() -> None:

@@ -103,7 +103,7 @@ def test_running_answers_of_two_sets_get_every_other_step(bench: Bench) -> None:
 
 
 def test_a_long_prompt_of_one_set_does_not_stall_an_answer_of_another(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, BatchRules(stall_us=40_000))
+    bench = Bench(tmp_path, BatchRules(stall_us=40_000, piece_tokens=1))
     bench.ask("warm-up", "w" * 20, "")  # teaches how long steps take
     bench.run()
     bench.ask("answer", "x" * 60, "")

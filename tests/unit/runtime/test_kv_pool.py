@@ -1,5 +1,6 @@
 """Who shares with whom, and what goes first, on the fake engine."""
 
+from array import array
 from pathlib import Path
 
 from sits.runtime.engine import AdapterFile, AdapterSet, Feed, PoolShape
@@ -112,3 +113,42 @@ def test_a_state_that_the_engine_does_not_take_is_computed_anew() -> None:
     (parked,) = pool.shelf
     parked.state = b"broken"
     assert pool.run(words(1)).reused == 0
+
+
+def test_what_several_begin_with_counts_once() -> None:
+    pool = Pool(PoolShape(sequences=2, sequence_tokens=64, batch_tokens=64, kept=3, cells=128))
+    # A quarter of 128 cells: three of 24 tokens that have 20 in common take 32.
+    for last in (1, 2, 3):
+        pool.keep([*words(1), last, last, last, last])
+    assert len(pool.pool.kept) == 3
+    assert pool.engine.free_cells == 128 - 32
+
+
+def test_a_short_end_behind_what_others_have_is_not_parked() -> None:
+    pool = Pool(PoolShape(sequences=2, sequence_tokens=64, batch_tokens=64, kept=3, cells=128))
+    for last in range(10, 16):
+        pool.keep([*words(1), last, last, last, last])
+    assert pool.pool.parked == 0
+    assert len(pool.pool.kept) == 3
+    assert pool.run([*words(1), 9]).reused == 20
+
+
+def test_a_long_end_behind_what_others_have_is_parked() -> None:
+    shape = PoolShape(sequences=2, sequence_tokens=256, batch_tokens=256, kept=1, cells=1024)
+    pool = Pool(shape)
+    for last in (10, 11):
+        pool.keep([*words(1), *[last] * 64])
+    assert pool.pool.parked == 1
+    assert pool.run([*words(1), *[10] * 64]).reused == 83
+
+
+def test_what_can_be_shared_is_said_and_nothing_is_moved() -> None:
+    pool = Pool()
+    for first in (1, 2, 3):
+        pool.keep(words(first))
+    assert pool.pool.parked == 2
+    assert pool.pool.find(array("i", [*words(1), 5]).tobytes()) == 20
+    assert pool.pool.find(array("i", words(3)).tobytes()) == 19
+    assert pool.pool.find(array("i", words(3)).tobytes(), "other") == 0
+    assert pool.pool.find(array("i", words(4)).tobytes()) == 0
+    assert pool.pool.parked == 2

@@ -6,7 +6,7 @@ into whole characters and finds stop strings; `prompt_tokens` renders a prompt. 
 waits, and nothing knows of sockets.
 """
 
-from sits.runtime.batch._batcher import Batcher, BatchRules, make_pool
+from sits.runtime.batch._batcher import Batcher, make_pool
 from sits.runtime.batch._embedding import EmbeddingBatcher
 from sits.runtime.batch._prompt import (
     compile_template,
@@ -15,6 +15,7 @@ from sits.runtime.batch._prompt import (
     prompt_tokens,
 )
 from sits.runtime.batch._refused import RequestRefused
+from sits.runtime.batch._rules import BatchRules
 from sits.runtime.batch._text import AnswerText
 
 __all__ = [

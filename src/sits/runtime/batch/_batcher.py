@@ -6,16 +6,15 @@ ended holds no sequence; whatever ends it, its sampler is given back. What goes 
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 from sits._errors import SitsError
 from sits.runtime.batch._prompt import prompt_tokens
 from sits.runtime.batch._refused import RequestRefused
 from sits.runtime.batch._request import RunningRequest
-from sits.runtime.batch._scheduler import STALL_US, Scheduler
+from sits.runtime.batch._rules import BatchRules
+from sits.runtime.batch._scheduler import Scheduler
 from sits.runtime.engine import Engine, EngineError, Model, Sampled
 from sits.runtime.kv import KvPool, Shelf
-from sits.sandbox import Limits
 from sits.wire import (
     Embed,
     Emitted,
@@ -33,23 +32,6 @@ SHELF_BYTES = 256 * 1024 * 1024
 def make_pool(model: Model, engine: Engine, now_us: Callable[[], int]) -> KvPool:
     """Return a pool on an engine, with a shelf of `SHELF_BYTES`."""
     return KvPool(engine, model.info.shares_prefixes, now_us, Shelf(SHELF_BYTES))
-
-
-@dataclass(frozen=True)
-class BatchRules:
-    """How an instance's requests are run.
-
-    Attributes:
-        queue_limit: how many requests may wait for a sequence; the next is refused.
-        rendering: limits for the rendering of one prompt.
-        stall_us: how long a step may take while answers run: prompts go in by pieces that fit.
-        threads: says how many threads the next step may use.
-    """
-
-    queue_limit: int = 64
-    rendering: Limits = field(default_factory=Limits)
-    stall_us: int = STALL_US
-    threads: Callable[[], int] = lambda: 1
 
 
 _DEFAULT_RULES = BatchRules()
@@ -78,7 +60,7 @@ class Batcher:
         self._now_us = now_us
         self._rules = rules
         self._pool = pool or make_pool(model, engine, now_us)
-        self._scheduler = Scheduler(engine, self._pool, rules.stall_us)
+        self._scheduler = Scheduler(engine, self._pool, rules)
         self._requests: dict[str, RunningRequest] = {}
         self._told: list[FromWorker] = []
 

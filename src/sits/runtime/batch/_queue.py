@@ -39,11 +39,10 @@ class FairQueue:
             self._served[request.unit] = max(former, least) if active else 0.0
         self._waiting.setdefault(request.unit, deque()).append(request)
 
-    def first(self) -> RunningRequest | None:
-        """Return whose turn it is."""
-        if not self._waiting:
-            return None
-        return self._waiting[min(self._waiting, key=self.served)][0]
+    def in_turn(self) -> Iterator[RunningRequest]:
+        """Yield all, whose turn it is first. Stop before any is put in or taken out."""
+        for unit in sorted(self._waiting, key=self.served):
+            yield from self._waiting[unit]
 
     def remove(self, request: RunningRequest) -> None:
         """Take a request out."""

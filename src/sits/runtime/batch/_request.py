@@ -1,6 +1,8 @@
 """The state of one request in the batch."""
 
+from array import array
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from sits.runtime.batch._text import AnswerText
 from sits.runtime.engine import Feed, Sampler
@@ -45,6 +47,11 @@ class RunningRequest:
         self.prompt_tokens = len(self.tokens)
         self.pieces = self.request.next_seq
         self.text = AnswerText(self.request.stop)
+
+    @cached_property
+    def packed(self) -> bytes:
+        """What is to be fed before anything is drawn, as the pool compares it."""
+        return array("i", self.tokens).tobytes()
 
     @property
     def name(self) -> str:

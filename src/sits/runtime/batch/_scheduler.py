@@ -5,8 +5,10 @@ Rules, in their order of precedence:
 1. Every answer that runs gets its next token in every step (what does not fit into the batch
    takes turns).
 2. Prompts share what room is left, those of the unit that was given the fewest tokens first. While
-   answers run, that is only so much as keeps the step within `stall_us`, and at least
-   `_LEAST_PIECE` tokens, so that a prompt always goes on.
+   answers run, that is only so much as keeps the step within `stall_us`. Where that is less than
+   `piece_tokens`, a prompt gets as many all the same, and then the answers have as much time for
+   themselves: both go on at half their pace at least. Smaller pieces in every step would delay
+   both more. A prompt that a step completes does not wait for such a turn.
 3. Where the pool has no cells for a step, what is kept goes first; then prompts wait; then the
    newest answer is parked, as often as need be. The oldest always goes on.
 4. What was parked comes back before anything new begins, the oldest first.
@@ -14,6 +16,9 @@ Rules, in their order of precedence:
    so many run together as likely keep it; the strictest one counts.
 6. A step is of one set of adapters. Sets take turns (`Turns`), and share the time that steps may
    take: while answers run, a whole round keeps within `stall_us`.
+7. Who waits, and begins like a prompt that came before it and is being computed, waits until that
+   part is there to be shared; others go on. It waits for nobody who came later, so it waits for a
+   few at most, and each of them gets there, ends or is parked.
 
 A request that runs alone is fed its prompt in pieces of `batch_tokens`, so that its greedy text
 is that of any other llama.cpp front end with the same batch size.
@@ -26,11 +31,11 @@ from sits.policy import choose_batch
 from sits.runtime.batch._pace import Pace, Rate
 from sits.runtime.batch._queue import FairQueue
 from sits.runtime.batch._request import RunningRequest
+from sits.runtime.batch._rules import BatchRules
 from sits.runtime.batch._turns import Turns
 from sits.runtime.engine import Engine, EngineError, Feed
-from sits.runtime.kv import KvPool
+from sits.runtime.kv import KvPool, most_shared, shared_tokens
 
-STALL_US = 80_000
 _LEAST_PIECE = 4
 # How long a step is said to take before one was measured: of a large model, on a slow machine.
 _UNKNOWN_US = 2e6
@@ -44,13 +49,14 @@ class Scheduler:
     """The requests that wait, run and are parked, and the next step's batch.
 
     Args:
-        stall_us: how long a step may take while answers run.
+        rules: `stall_us`, `piece_tokens` and `wait_tokens`.
     """
 
-    def __init__(self, engine: Engine, pool: KvPool, stall_us: int) -> None:
+    def __init__(self, engine: Engine, pool: KvPool, rules: BatchRules) -> None:
         self._engine = engine
         self._pool = pool
-        self._stall_us = stall_us
+        self._rules = rules
+        self._owed_us = 0  # to the answers, for the last piece of a prompt
         self._pace = Pace()
         self._queue = FairQueue()
         self._running: list[RunningRequest] = []  # oldest first
@@ -113,6 +119,11 @@ class Scheduler:
     def ran(self, batch: Batch, took_us: int, threads: int = 1) -> None:
         """Note that a batch was run, and how long it took."""
         self._pace.learn(sum(len(feed.tokens) for _, feed in batch), took_us, threads)
+        stalled = any(request.decoding for request in self._running)
+        if stalled and any(feed.sampler is None for _, feed in batch):
+            self._owed_us = took_us
+        else:
+            self._owed_us = max(0, self._owed_us - took_us)
         for request, feed in batch:
             self._pool.fed(request.held, feed.tokens)
             self._queue.charge(request.unit, len(feed.tokens))
@@ -123,38 +134,48 @@ class Scheduler:
         """Fill the batch from the set of adapters whose turn it is."""
         if not answers and not prompts:
             return []
+        rows, prompts = self._allot(answers, prompts, threads)
         with_answers = {request.adapter for request in answers}
-        with_prompts: dict[str, float] = {}
-        for request in prompts:
-            served = self._queue.served(request.unit)
-            least = with_prompts.get(request.adapter, served)
-            with_prompts[request.adapter] = min(least, served)
-        limit_us = math.inf
-        if answers:
-            target_us = self._target_us({request.unit for request in answers}) or math.inf
-            steps = self._turns.round_steps(with_answers, with_prompts)
-            limit_us = min(self._stall_us, target_us) / steps
-        adapter = self._turns.choose(with_answers, with_prompts)
+        adapter = self._turns.choose(with_answers, self._served(prompts))
         return self._fill(
             [request for request in answers if request.adapter == adapter],
             [request for request in prompts if request.adapter == adapter],
-            limit_us,
-            threads,
+            rows,
         )
 
+    def _allot(
+        self, answers: list[RunningRequest], prompts: list[RunningRequest], threads: int
+    ) -> tuple[int, list[RunningRequest]]:
+        """Return how many tokens a step with prompts may have, and which prompts may be in it."""
+        most = self._engine.shape.batch_tokens
+        if not answers:
+            return most, prompts
+        steps = self._turns.round_steps({each.adapter for each in answers}, self._served(prompts))
+        objective_us = self._target_us({request.unit for request in answers})
+        if objective_us is not None:
+            limit_us = min(self._rules.stall_us, objective_us)
+            return self._pace.tokens_within(limit_us / steps, threads), prompts
+        fitting = self._pace.tokens_within(self._rules.stall_us / steps, threads)
+        least = min(self._rules.piece_tokens, most)
+        if fitting < least and self._owed_us > 0:
+            room = least - len(answers)
+            prompts = [request for request in prompts if request.unfed <= room]
+        return max(fitting, least), prompts
+
+    def _served(self, prompts: Iterable[RunningRequest]) -> dict[str, float]:
+        """Return of each set of adapters the fewest tokens that a unit with a prompt was given."""
+        found: dict[str, float] = {}
+        for request in prompts:
+            served = self._queue.served(request.unit)
+            found[request.adapter] = min(found.get(request.adapter, served), served)
+        return found
+
     def _fill(
-        self,
-        answers: list[RunningRequest],
-        prompts: list[RunningRequest],
-        limit_us: float,
-        threads: int,
+        self, answers: list[RunningRequest], prompts: list[RunningRequest], rows: int
     ) -> Batch:
         room = self._engine.shape.batch_tokens
         batch = [(request, request.next_feed(1)) for request in answers[:room]]
-        room -= len(batch)
-        if limit_us < math.inf:
-            fitting = self._pace.tokens_within(limit_us, threads) - len(batch)
-            room = min(room, max(fitting, _LEAST_PIECE))
+        room = min(room - len(batch), max(rows - len(batch), _LEAST_PIECE))
         prompts.sort(key=lambda each: (self._queue.served(each.unit), self._arrived[each]))
         free = self._engine.free_cells - len(batch)
         for request in prompts:
@@ -177,10 +198,33 @@ class Scheduler:
             self._parked.remove(request)
 
     def _admit(self) -> None:
-        while not self._parked and (request := self._queue.first()) is not None:
+        while not self._parked and (request := self._next()) is not None:
             if len(self._running) >= self._most(request) or not self._take_up(request):
                 return
             self._queue.remove(request)
+
+    def _next(self) -> RunningRequest | None:
+        """Return who begins next, where there is a sequence for it."""
+        if len(self._running) >= self._engine.shape.sequences:
+            return None
+        computed = [request for request in self._running if not request.decoding]
+        return next((r for r in self._queue.in_turn() if not self._waits(r, computed)), None)
+
+    def _waits(self, request: RunningRequest, computed: Iterable[RunningRequest]) -> bool:
+        """Return whether a prompt that is being computed will soon have more for it to share."""
+        arrived = self._arrived[request]
+        soon = max(
+            (
+                shared_tokens(request.packed, other.packed)
+                for other in computed
+                if self._arrived[other] < arrived and other.adapter == request.adapter
+            ),
+            default=0,
+        )
+        soon = min(soon, most_shared(request.packed))
+        return soon >= self._rules.wait_tokens and (
+            soon - self._pool.find(request.packed, request.adapter) >= self._rules.wait_tokens
+        )
 
     def _most(self, request: RunningRequest) -> int:
         """Return how many may run together when a request joins."""

@@ -41,7 +41,9 @@ class Turns:
         if len(waiting) == 1 and len(alone) <= 1:
             return next(iter(answers or alone))
         self._steps += 1
-        self._last = {each: self._last.get(each, 0) for each in (*waiting, *alone)}
+        # Prompts that wait for a moment come back to their old place, not to the first.
+        kept = (*waiting, *alone, _PROMPTS)
+        self._last = {each: self._last.get(each, 0) for each in kept}
         chosen = min(waiting, key=lambda each: (self._last[each], each))
         self._last[chosen] = self._steps
         if chosen == _PROMPTS:

@@ -28,6 +28,8 @@ from sits.runtime.engine._pool import SequenceTable
 from sits.runtime.engine._shapes import PoolShape
 from sits.wire import Sampling
 
+_BYTES = ctypes.POINTER(ctypes.c_uint8)
+
 
 class LlamaEngine:
     """A llama.cpp context whose KV cells are shared by all sequences. See `Engine`."""
@@ -74,18 +76,20 @@ class LlamaEngine:
         if not self._table.length(sequence, "export"):
             raise EngineError(f"export: sequence {sequence} has no tokens")
         size = native.llama_state_seq_get_size(self._context, sequence)
-        buffer = (ctypes.c_uint8 * size)()
-        written = native.llama_state_seq_get_data(self._context, buffer, size, sequence)
+        state = np.empty(size, np.uint8)  # megabytes: not cleared first
+        written = native.llama_state_seq_get_data(
+            self._context, state.ctypes.data_as(_BYTES), size, sequence
+        )
         if written != size:
             raise EngineError(f"llama.cpp gave {written} of {size} bytes of sequence {sequence}")
-        return bytes(buffer)
+        return state.tobytes()
 
     def restore(self, sequence: int, tokens: int, state: bytes | memoryview) -> None:
         """See `Engine.restore`."""
         self._table.check_empty(sequence, "restore")
         self._table.check_room(sequence, tokens, "restore")
         forget_log()
-        buffer = np.frombuffer(state, np.uint8).ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
+        buffer = np.frombuffer(state, np.uint8).ctypes.data_as(_BYTES)
         read = native.llama_state_seq_set_data(self._context, buffer, len(state), sequence)
         last = native.llama_memory_seq_pos_max(self._memory, sequence)
         if read != len(state) or last != tokens - 1:

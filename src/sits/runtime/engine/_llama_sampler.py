@@ -124,6 +124,8 @@ class _Shortcut:
         if self.below is None:
             return best
         ids = np.flatnonzero(logits >= logits[best] - self.below)
+        if not len(ids):
+            return best  # a model that gives no numbers
         entries = np.zeros(len(ids), _ENTRY)
         entries["id"], entries["logit"] = ids, logits[ids]
         return _apply(entries, (chain,))

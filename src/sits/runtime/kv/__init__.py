@@ -7,6 +7,7 @@ for files. All of one tenant: nothing here is ever handed to another.
 
 from sits.runtime.kv._image import ImageError, KvImage, load_image, save_image
 from sits.runtime.kv._pool import Entry, KvPool
+from sits.runtime.kv._prefix import most_shared, shared_tokens
 from sits.runtime.kv._shelf import Shelf
 
 __all__ = [
@@ -16,5 +17,7 @@ __all__ = [
     "KvPool",
     "Shelf",
     "load_image",
+    "most_shared",
     "save_image",
+    "shared_tokens",
 ]

@@ -14,19 +14,18 @@ Invariants:
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from sits.runtime.engine import Engine, EngineError
+from sits.runtime.kv._prefix import longest, most_shared
 from sits.runtime.kv._shelf import Parked, Shelf
 
 _KEPT_SHARE = 4
 # Less than this is computed as fast as found.
 _LEAST_TOKENS = 16
-_ID_BYTES = array("i").itemsize
-
-T = TypeVar("T")
+# Of a sequence whose beginning others have, less than this is not worth the copy.
+_LEAST_PARKED = 64
 
 
 @dataclass(eq=False)
@@ -170,6 +169,13 @@ class KvPool:
         self._drop_covered(entry)
         self._trim_kept()
 
+    def find(self, tokens: bytes, adapter: str = "") -> int:
+        """Return how many packed tokens, of those that a request needs, there are to be shared."""
+        if not self._shares:
+            return 0
+        shared = longest(self._in_cells(adapter), tokens)[1]
+        return min(max(shared, longest(self._on_shelf(adapter), tokens)[1]), most_shared(tokens))
+
     def holds(self, tokens: Sequence[int], adapter: str = "") -> bool:
         """Return whether any sequence in cells begins so."""
         wanted = array("i", tokens).tobytes()
@@ -187,18 +193,9 @@ class KvPool:
         """Return who has the longest prefix, and its tokens; brings a parked one back for it."""
         if not self._shares:
             return None, 0
-        most = len(wanted) // _ID_BYTES - 1
-        best, shared = _longest(
-            (
-                (entry, entry.tokens.tobytes())
-                for entry in self._entries
-                if entry.adapter == adapter
-            ),
-            wanted,
-        )
-        parked, longer = _longest(
-            ((item, item.tokens) for item in self._shelf if item.adapter == adapter), wanted
-        )
+        most = most_shared(wanted)
+        best, shared = longest(self._in_cells(adapter), wanted)
+        parked, longer = longest(self._on_shelf(adapter), wanted)
         if parked is not None and min(longer, most) >= shared + _LEAST_TOKENS:
             found = self._unpark(parked)
             if found is not None:
@@ -207,6 +204,14 @@ class KvPool:
                 return None, 0  # it was parked to make room
         shared = min(shared, most)
         return (best, shared) if best is not None and shared > 0 else (None, 0)
+
+    def _in_cells(self, adapter: str) -> Iterator[tuple[Entry, bytes]]:
+        for entry in self._entries:
+            if entry.adapter == adapter:
+                yield entry, entry.tokens.tobytes()
+
+    def _on_shelf(self, adapter: str) -> Iterator[tuple[Parked, bytes]]:
+        return ((item, item.tokens) for item in self._shelf if item.adapter == adapter)
 
     def _unpark(self, item: Parked) -> Entry | None:
         tokens = array("i")
@@ -222,7 +227,17 @@ class KvPool:
         entry.hits = item.hits
         return entry
 
+    def _own(self, entry: Entry) -> int:
+        """Return how many of an entry's tokens nobody else in cells begins with."""
+        tokens = entry.tokens.tobytes()
+        others = (other for other in self._in_cells(entry.adapter) if other[0] is not entry)
+        return len(entry.tokens) - longest(others, tokens)[1]
+
     def _park(self, entry: Entry) -> None:
+        """Have an entry's cells free; its state waits on the shelf, where that is worth it."""
+        if self._own(entry) < min(_LEAST_PARKED, len(entry.tokens)):
+            self._close(entry)
+            return
         state = self._engine.export(entry.sequence)
         item = Parked(entry.tokens.tobytes(), entry.adapter, state, entry.used_us, entry.hits)
         self._shelf.put(item, self._now_us())
@@ -242,12 +257,21 @@ class KvPool:
         """Park what is kept beyond the share of cells, and the number, that it may have."""
         shape, now_us = self._engine.shape, self._now_us()
         kept = sorted(self.kept, key=lambda entry: entry.worth(now_us))
-        cells = sum(len(entry.tokens) for entry in kept)
         for entry in kept:
-            if cells <= shape.room // _KEPT_SHARE and len(self.kept) <= shape.kept:
+            if self._kept_cells() <= shape.room // _KEPT_SHARE and len(self.kept) <= shape.kept:
                 return
-            cells -= len(entry.tokens)
             self._park(entry)
+
+    def _kept_cells(self) -> int:
+        """Return how many tokens are kept; what several begin with counts once."""
+        seen: list[tuple[Entry, bytes]] = []
+        cells = 0
+        for entry in self.kept:
+            tokens = entry.tokens.tobytes()
+            same = (each for each in seen if each[0].adapter == entry.adapter)
+            cells += len(entry.tokens) - longest(same, tokens)[1]
+            seen.append((entry, tokens))
+        return cells
 
     def _spare_handle(self) -> bool:
         """Have a sequence free that no running request can need."""
@@ -270,26 +294,3 @@ class KvPool:
         self._entries.remove(entry)
         self._engine.close(entry.sequence)
         self._free.append(entry.sequence)
-
-
-def _longest(holders: Iterable[tuple[T, bytes]], wanted: bytes) -> tuple[T | None, int]:
-    """Return who begins most like `wanted`, and for how many tokens."""
-    best: T | None = None
-    most = 0
-    for holder, tokens in holders:
-        shared = _shared_tokens(tokens, wanted)
-        if shared > most:
-            best, most = holder, shared
-    return best, most
-
-
-def _shared_tokens(one: bytes, two: bytes) -> int:
-    """Return how many packed tokens two begin with alike. By halves: bytes compare fast."""
-    low, high = 0, min(len(one), len(two)) // _ID_BYTES
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low * _ID_BYTES : middle * _ID_BYTES] == two[low * _ID_BYTES : middle * _ID_BYTES]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
