@@ -184,5 +184,5 @@ class BatcherMachine(RuleBasedStateMachine):
         assert self.engine.free_cells == SHAPE.room
 
 
-BatcherMachine.TestCase.settings = settings(max_examples=1500, stateful_step_count=30)
+BatcherMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
 TestBatcher = BatcherMachine.TestCase

@@ -110,6 +110,7 @@ class FakeModel:
             eos_text=_CONTROL[0],
             longest_token_bytes=max(map(len, _CONTROL)),
             control_texts=_CONTROL,
+            cut_texts=_CONTROL,
             embedding=(
                 EmbeddingInfo(self.behaviour.dimensions, Pooling.MEAN)
                 if self.behaviour.embedding

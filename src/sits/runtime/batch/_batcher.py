@@ -13,6 +13,7 @@ from sits.runtime.batch._refused import RequestRefused
 from sits.runtime.batch._request import RunningRequest
 from sits.runtime.batch._rules import BatchRules
 from sits.runtime.batch._scheduler import Scheduler
+from sits.runtime.batch._tokenized import Tokenized
 from sits.runtime.engine import Engine, EngineError, Model, Sampled
 from sits.runtime.kv import KvPool, Shelf
 from sits.wire import (
@@ -59,6 +60,7 @@ class Batcher:
         self._engine = engine
         self._now_us = now_us
         self._rules = rules
+        self._tokenized = Tokenized(model)
         self._pool = pool or make_pool(model, engine, now_us)
         self._scheduler = Scheduler(engine, self._pool, rules)
         self._requests: dict[str, RunningRequest] = {}
@@ -120,7 +122,9 @@ class Batcher:
     def _prepare(self, request: Generate, unit: str, adapter: str) -> RunningRequest:
         longest = self._engine.shape.sequence_tokens
         try:
-            prompt = prompt_tokens(self._model, request.prompt, longest, self._rules.rendering)
+            prompt = prompt_tokens(
+                self._model, request.prompt, longest, self._rules.rendering, self._tokenized
+            )
         except SitsError as error:
             raise RequestRefused(error.code, str(error)) from error
         if not prompt:

@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Iterable
 
 from sits._errors import SitsError
+from sits.runtime.batch._tokenized import Tokenized
 from sits.runtime.engine import Model, ModelInfo
 from sits.sandbox import Limits, SandboxError, render_chat, render_prompt, template_head
 from sits.wire import ChatPrompt, Message, TemplatePrompt, UnitPrompt
@@ -47,6 +48,7 @@ def prompt_tokens(
     prompt: ChatPrompt | TemplatePrompt,
     context_tokens: int,
     limits: Limits = _DEFAULT_LIMITS,
+    tokenized: Tokenized | None = None,
 ) -> list[int]:
     """Render a prompt and return its tokens, fewer than `context_tokens`.
 
@@ -58,6 +60,7 @@ def prompt_tokens(
         prompt: a conversation, or a unit's template and its inputs.
         context_tokens: room for the prompt and at least one token of the answer.
         limits: for the rendering.
+        tokenized: remembers texts of the same tenant; None: nothing is remembered.
 
     Raises:
         PromptTooLong: there is no room for an answer.
@@ -74,7 +77,9 @@ def prompt_tokens(
         eos_token=info.eos_text,
         limits=limits,
     )
-    tokens = _begin(info, text) + list(_tokenize(model, text, quoted))
+    tokens = _begin(info, text) + list(
+        _tokenize(model, text, quoted, tokenized or Tokenized(model))
+    )
     if len(tokens) >= context_tokens:
         raise PromptTooLong(str(len(tokens)), context_tokens)
     return tokens
@@ -160,9 +165,11 @@ def _quote(
     return quoted, {mark: text for text, mark in marks.items()}
 
 
-def _tokenize(model: Model, text: str, quoted: dict[str, str]) -> Iterable[int]:
+def _tokenize(
+    model: Model, text: str, quoted: dict[str, str], tokenized: Tokenized
+) -> Iterable[int]:
     if not quoted:
-        yield from model.tokenize(text, parse_special=True)
+        yield from tokenized.tokens(text)
         return
     for part in re.split("(" + "|".join(map(re.escape, quoted)) + ")", text):
         if part in quoted:

@@ -45,6 +45,8 @@ class ModelInfo:
             included: a text of n bytes has at least n / longest_token_bytes tokens.
         control_texts: texts that tokenize to control tokens when these are parsed; in a
             user's own words they must stay plain text.
+        cut_texts: those of them behind which a text may be cut: its parts make the same tokens as
+            the whole.
         embedding: what an embedding model has beside this; None: the model generates text.
         shares_prefixes: whether one sequence may begin with another's first tokens; not so where
             the state is of the whole (recurrent models), or forgets (sliding windows).
@@ -59,6 +61,7 @@ class ModelInfo:
     eos_text: str
     longest_token_bytes: int
     control_texts: tuple[str, ...]
+    cut_texts: tuple[str, ...] = ()
     embedding: EmbeddingInfo | None = None
     shares_prefixes: bool = True
     engine: str = ""

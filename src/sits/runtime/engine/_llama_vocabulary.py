@@ -17,6 +17,7 @@ from typing import Any
 from sits.runtime.engine._errors import EngineError
 from sits.runtime.engine._interface import EmbeddingInfo, ModelInfo
 from sits.runtime.engine._llama_native import native
+from sits.runtime.engine._llama_special import read_special_texts
 
 _MOST = 8
 _ENGINE = f"llamacpp {importlib.metadata.version('llama-cpp-python')}"
@@ -86,7 +87,7 @@ def _read_info(model: Any, vocab: Any, embedding: EmbeddingInfo | None) -> Model
     bos = native.llama_vocab_bos(vocab)
     count = native.llama_vocab_n_tokens(vocab)
     texts = [native.llama_vocab_get_text(vocab, token) or b"" for token in range(count)]
-    controls = (token for token in range(count) if native.llama_vocab_is_control(vocab, token))
+    special = read_special_texts(vocab)
     return ModelInfo(
         vocabulary_tokens=count,
         chat_template=template.decode("utf-8", "replace") if template else None,
@@ -95,9 +96,8 @@ def _read_info(model: Any, vocab: Any, embedding: EmbeddingInfo | None) -> Model
         eos_text=_token_text(vocab, native.llama_vocab_eos(vocab)),
         # In the vocabulary's own spelling, which is never shorter than the bytes.
         longest_token_bytes=max(map(len, texts)),
-        control_texts=tuple(
-            texts[token].decode("utf-8", "replace") for token in controls if texts[token]
-        ),
+        control_texts=special.control,
+        cut_texts=special.cuts,
         embedding=embedding,
         engine=_ENGINE,
         **_read_weights_info(model),
