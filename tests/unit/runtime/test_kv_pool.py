@@ -152,3 +152,29 @@ def test_what_can_be_shared_is_said_and_nothing_is_moved() -> None:
     assert pool.pool.find(array("i", words(3)).tobytes(), "other") == 0
     assert pool.pool.find(array("i", words(4)).tobytes()) == 0
     assert pool.pool.parked == 2
+
+
+def test_the_more_run_the_less_is_kept_in_cells() -> None:
+    shape = PoolShape(sequences=4, sequence_tokens=64, batch_tokens=64, kept=8, cells=512)
+    pool = Pool(shape)
+    for first in range(1, 6):
+        pool.keep(words(first))
+    kept = [len(pool.pool.kept)]
+    for first in range(11, 14):
+        pool.run(words(first))
+    for _ in range(5):
+        pool.pool.tidy()
+        kept.append(len(pool.pool.kept))
+    # Of 20 tokens each, where a quarter of the cells is 128, and 42 for each of three that run.
+    assert kept == [5, 4, 3, 2, 2, 2]
+    assert pool.run(words(1)).reused == 19
+
+
+def test_what_a_running_request_begins_with_takes_no_cells_of_its_own() -> None:
+    shape = PoolShape(sequences=4, sequence_tokens=64, batch_tokens=64, kept=8, cells=128)
+    pool = Pool(shape)
+    pool.keep(words(1))
+    for last in (2, 3, 4):
+        pool.run([*words(1), last])
+    pool.pool.tidy()
+    assert len(pool.pool.kept) == 1

@@ -114,6 +114,8 @@ class Scheduler:
             self._park(self._running[-1])
             answers = [request for request in self._running if request.decoding]
             prompts = [request for request in self._running if not request.decoding]
+        if not prompts:
+            self._pool.tidy()
         return self._fill_turn(answers, prompts, threads)
 
     def ran(self, batch: Batch, took_us: int, threads: int = 1) -> None:

@@ -9,8 +9,9 @@ Invariants:
   there, and nothing but a step takes any.
 * When the pool is full, kept entries go first: to the shelf, least worth first. A running one
   is parked by the batcher alone.
-* Kept entries fill at most a share of the cells: idle cells slow every step down, and a state
-  from the shelf is back in a hundredth of the time that computing it takes.
+* Kept entries fill at most a share of the cells, and the less the more requests run (`tidy`): idle
+  cells slow each row of every step down, and a state from the shelf is back in a hundredth of the
+  time that computing it takes.
 """
 
 from array import array
@@ -71,6 +72,7 @@ class KvPool:
         self._shelf = shelf
         self._entries: list[Entry] = []
         self._free = list(range(engine.shape.handles - 1, -1, -1))
+        self._untidy = False  # what is kept, or who runs, has changed
 
     @property
     def running(self) -> int:
@@ -162,12 +164,25 @@ class KvPool:
     def end(self, entry: Entry, *, keep: bool = True) -> None:
         """Take a request's sequence back, and keep what it holds where that is worth it."""
         entry.running = False
+        self._untidy = True
         if not (keep and self._shares) or len(entry.tokens) < _LEAST_TOKENS:
             self._close(entry)
             return
         entry.used_us = self._now_us()
         self._drop_covered(entry)
-        self._trim_kept()
+        shape = self._engine.shape
+        while len(self.kept) > shape.kept or self._kept_cells() > shape.room // _KEPT_SHARE:
+            self._park_least()
+
+    def tidy(self) -> None:
+        """Park one of those kept beyond their share, for milliseconds, where there are any."""
+        if not self._untidy:
+            return
+        most = self._engine.shape.room // (_KEPT_SHARE * max(1, self.running))
+        if self._kept_cells() > most:
+            self._park_least()
+        else:
+            self._untidy = False
 
     def find(self, tokens: bytes, adapter: str = "") -> int:
         """Return how many packed tokens, of those that a request needs, there are to be shared."""
@@ -179,10 +194,7 @@ class KvPool:
     def holds(self, tokens: Sequence[int], adapter: str = "") -> bool:
         """Return whether any sequence in cells begins so."""
         wanted = array("i", tokens).tobytes()
-        return any(
-            entry.adapter == adapter and entry.tokens.tobytes().startswith(wanted)
-            for entry in self._entries
-        )
+        return any(held.startswith(wanted) for _, held in self._in_cells(adapter))
 
     def shutdown(self) -> None:
         """Close every sequence."""
@@ -206,12 +218,10 @@ class KvPool:
         return (best, shared) if best is not None and shared > 0 else (None, 0)
 
     def _in_cells(self, adapter: str) -> Iterator[tuple[Entry, bytes]]:
-        for entry in self._entries:
-            if entry.adapter == adapter:
-                yield entry, entry.tokens.tobytes()
+        return ((e, e.tokens.tobytes()) for e in self._entries if e.adapter == adapter)
 
     def _on_shelf(self, adapter: str) -> Iterator[tuple[Parked, bytes]]:
-        return ((item, item.tokens) for item in self._shelf if item.adapter == adapter)
+        return ((p, p.tokens) for p in self._shelf if p.adapter == adapter)
 
     def _unpark(self, item: Parked) -> Entry | None:
         tokens = array("i")
@@ -235,12 +245,10 @@ class KvPool:
 
     def _park(self, entry: Entry) -> None:
         """Have an entry's cells free; its state waits on the shelf, where that is worth it."""
-        if self._own(entry) < min(_LEAST_PARKED, len(entry.tokens)):
-            self._close(entry)
-            return
-        state = self._engine.export(entry.sequence)
-        item = Parked(entry.tokens.tobytes(), entry.adapter, state, entry.used_us, entry.hits)
-        self._shelf.put(item, self._now_us())
+        if self._own(entry) >= min(_LEAST_PARKED, len(entry.tokens)):
+            state = self._engine.export(entry.sequence)
+            item = Parked(entry.tokens.tobytes(), entry.adapter, state, entry.used_us, entry.hits)
+            self._shelf.put(item, self._now_us())
         self._close(entry)
 
     def _drop_covered(self, newest: Entry) -> None:
@@ -253,25 +261,19 @@ class KvPool:
                 newest.hits += entry.hits
                 self._close(entry)
 
-    def _trim_kept(self) -> None:
-        """Park what is kept beyond the share of cells, and the number, that it may have."""
-        shape, now_us = self._engine.shape, self._now_us()
-        kept = sorted(self.kept, key=lambda entry: entry.worth(now_us))
-        for entry in kept:
-            if self._kept_cells() <= shape.room // _KEPT_SHARE and len(self.kept) <= shape.kept:
-                return
-            self._park(entry)
-
     def _kept_cells(self) -> int:
-        """Return how many tokens are kept; what several begin with counts once."""
-        seen: list[tuple[Entry, bytes]] = []
+        """Return how many tokens are kept and in no request; what several have counts once."""
+        seen = [entry for entry in self._entries if entry.running]
         cells = 0
         for entry in self.kept:
-            tokens = entry.tokens.tobytes()
-            same = (each for each in seen if each[0].adapter == entry.adapter)
-            cells += len(entry.tokens) - longest(same, tokens)[1]
-            seen.append((entry, tokens))
+            same = ((each, each.tokens.tobytes()) for each in seen if each.adapter == entry.adapter)
+            cells += len(entry.tokens) - longest(same, entry.tokens.tobytes())[1]
+            seen.append(entry)
         return cells
+
+    def _park_least(self) -> None:
+        now_us = self._now_us()
+        self._park(min(self.kept, key=lambda entry: entry.worth(now_us)))
 
     def _spare_handle(self) -> bool:
         """Have a sequence free that no running request can need."""
@@ -279,11 +281,11 @@ class KvPool:
             return True
         if not self.kept:
             return False
-        now_us = self._now_us()
-        self._park(min(self.kept, key=lambda entry: entry.worth(now_us)))
+        self._park_least()
         return True
 
     def _open(self, adapter: str, tokens: "array[int]") -> Entry:
+        self._untidy = True
         sequence = self._free.pop()
         self._engine.open(sequence, adapter)
         entry = Entry(sequence, adapter, tokens, self._now_us())
