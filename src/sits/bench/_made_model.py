@@ -75,8 +75,8 @@ def make_model(source: Path, target: Path, form: ModelForm, seed: int) -> int:
         BenchError: there is no room for it, or the source has no such tokenizer.
         OSError: a file cannot be read or written.
     """
-    with source.open("rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as data:
-        tokenizer = _Tokenizer(data, str(source))
+    with source.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as read:
+        tokenizer = _Tokenizer(read, str(source))
     tokens = tokenizer.tokens
     tensors = dict(_tensors(form, len(tokens)))
     needed = sum(_size_bytes(shape) for shape in tensors.values()) + _SPARE_BYTES
@@ -144,9 +144,7 @@ def _silence(data: bytearray, tokens: list[bytes], width: int) -> None:
             data[number * row_bytes : (number + 1) * row_bytes] = zeros
 
 
-def _head(
-    form: ModelForm, tokenizer: "_Tokenizer", tensors: dict[str, tuple[int, ...]]
-) -> bytes:
+def _head(form: ModelForm, tokenizer: "_Tokenizer", tensors: dict[str, tuple[int, ...]]) -> bytes:
     """Return all that comes before the weights."""
     numbers = {
         "general.file_type": _MOSTLY_Q4_0,
