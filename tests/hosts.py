@@ -51,6 +51,7 @@ class Host:
     ) -> None:
         self.kind = kind
         self.endpoint = str(directory / "host.sock")
+        self.prompts = directory / "p"
         self.openai = FakeOpenAI(FakeEndpointBehaviour(pause_s=step_s))
         if kind == "remote":
             self.openai.__enter__()

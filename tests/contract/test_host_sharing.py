@@ -17,6 +17,7 @@ from sits.wire import (
     MemoryUse,
     Message,
     OpenTemplate,
+    PrefixTaught,
     StopInstance,
     TeachPrefix,
     TemplateClosed,
@@ -24,6 +25,7 @@ from sits.wire import (
     TemplateReady,
     Tier,
     UnitPrompt,
+    put_prompt_aside,
 )
 from tests.hosts import Host, answer, ask, running
 from tests.links import wait_for
@@ -245,3 +247,23 @@ def test_another_tenants_words_are_in_no_worker_of_mine(forked: Host) -> None:
     assert not holds(mine, SECRET)
     # Nor in the base host, from which every tenant's template is forked.
     assert not holds(forked.process.pid, SECRET)
+
+
+def test_another_tenants_constant_prompt_is_in_no_process_of_mine(forked: Host) -> None:
+    words = UnitPrompt(SECRET * 40)
+    aside = put_prompt_aside(words, str(forked.prompts))
+    forked.link.send(TeachPrefix("a", "chat", aside))
+    assert forked.link.next(PrefixTaught).tokens > len(SECRET)
+    forked.start("a-1", tenant="a", prompt=put_prompt_aside(words, str(forked.prompts)))
+    (theirs,) = children(forked.process.pid)
+    assert holds(theirs, SECRET)
+    forked.start("b-1", tenant="b")
+    (mine,) = set(children(forked.process.pid)) - {theirs}
+    (worker,) = children(mine)
+    assert [holds(pid, SECRET) for pid in (forked.process.pid, mine, worker)] == [False] * 3
+    assert list(forked.prompts.iterdir()) == []
+
+
+def test_a_prompt_whose_file_is_gone_has_no_beginning(forked: Host) -> None:
+    forked.link.send(TeachPrefix("a", "chat", UnitPrompt(file=str(forked.prompts / "gone"))))
+    assert forked.link.next(PrefixTaught).tokens == 0

@@ -103,8 +103,8 @@ def check_that_nothing_is_left_over(storm: Storm) -> None:
     expected = {
         "processes": {f"sits-{name}": count for name, count in sorted(counts.items()) if count},
         "orphans": [],
-        # Those of node, control and its API, and the directory of instances' sockets.
-        "sockets": sorted(["", *[".sock"] * (3 + hosts)]),
+        # Those of node, control and its API; the directories of instances' sockets and of prompts.
+        "sockets": sorted(["", "", *[".sock"] * (3 + hosts)]),
         "instances": instances,
     }
     deadline = time.monotonic() + 20

@@ -10,6 +10,8 @@ from starlette.routing import Route
 
 from sits.cli._app import app
 from sits.gateway._endpoints import Listing, make_routes
+from sits.gateway._exchange import Exchange
+from sits.gateway._metrics import Metrics
 from sits.spec import load_unit
 from sits.wire import Sampling
 
@@ -71,6 +73,17 @@ def test_every_route_of_the_gateway_is_documented() -> None:
         path = re.sub(r"\{name(:path)?\}", "NAME", route.path).replace("{path:path}", "…")
         methods = (route.methods or set()) - {"HEAD"}
         assert f"`{' '.join([*methods, path])}`" in page, f"{methods} {path}"
+
+
+def test_every_metric_is_documented() -> None:
+    page = (ROOT / "docs" / "howto" / "watch.md").read_text(encoding="utf-8")
+    metrics = Metrics(lambda _unit: True, tuple)
+    metrics.note(Exchange("id", "POST", "/", 1.0, tenant="t", unit="chat"))
+    body, _ = metrics.render("t", "")
+    found = re.findall(r"^# TYPE (\S+) (\w+)$", body.decode(), re.MULTILINE)
+    assert len(found) > 7
+    for name, kind in found:
+        assert f"| `{name}` | {kind} | " in page, name
 
 
 def test_the_defaults_of_sampling_are_those_that_are_documented() -> None:

@@ -4,6 +4,7 @@ from sits.bench._cold_start import ColdStartBench
 from sits.bench._errors import BenchError
 from sits.bench._interface import Bench, Options, Tell
 from sits.bench._kv_pool import KvPoolBench
+from sits.bench._large_model import LargeModelBench
 from sits.bench._machine import describe_machine, pace_ms
 from sits.bench._result import Result, make_result
 from sits.bench._stall import StallBench
@@ -16,6 +17,7 @@ _ALL: tuple[Bench, ...] = (
     ThroughputBench(),
     KvPoolBench(),
     StallBench(),
+    LargeModelBench(),
 )
 BENCHES: dict[str, Bench] = {bench.name: bench for bench in _ALL}
 

@@ -27,12 +27,15 @@ from sits.wire import (
     InstanceReady,
     MemoryUse,
     PrefixTaught,
+    StartInstance,
+    TeachPrefix,
     TemplateClosed,
     TemplateFailed,
     TemplateReady,
     UnitPrompt,
     WireError,
     connect,
+    put_prompt_aside,
 )
 
 _SEND_S = 5.0
@@ -50,12 +53,16 @@ class Links:
         world: what events change.
         clock: tells events' times.
         wake: called after each event.
+        prompts_dir: where prompts wait for their template.
     """
 
-    def __init__(self, world: World, clock: Clock, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, world: World, clock: Clock, wake: Callable[[], None], prompts_dir: str
+    ) -> None:
         self._world = world
         self._clock = clock
         self._wake = wake
+        self._prompts_dir = prompts_dir
         self._node: Channel[FromNode] | None = None
         self._hosts: dict[str, Channel[FromHost]] = {}
         self._scopes: dict[str, anyio.CancelScope] = {}
@@ -64,7 +71,11 @@ class Links:
         """Send one order, within five seconds; a link that is broken drops it."""
         log.info("order %s host=%s", _words(order.message), order.host or "-")
         channel = self._node if order.host is None else self._hosts.get(order.host)
-        await self._send(channel, order.message)
+        message = order.message
+        if isinstance(message, StartInstance | TeachPrefix) and channel is not None:
+            prompt = put_prompt_aside(message.prompt, self._prompts_dir)
+            message = msgspec.structs.replace(message, prompt=prompt)
+        await self._send(channel, message)
 
     async def run_node(self, path: str) -> None:
         """Keep the link to the node, until cancelled."""

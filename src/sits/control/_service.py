@@ -149,7 +149,7 @@ class _Control:
             settings,
             self.wake,
         )
-        self.links = Links(self._world, deps.clock, self.wake)
+        self.links = Links(self._world, deps.clock, self.wake, settings.prompts_dir)
 
     def wake(self) -> None:
         self._event.set()

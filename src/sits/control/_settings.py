@@ -76,6 +76,11 @@ class Settings:
         return Path(self.models_dir or Path(self.home) / "models")
 
     @property
+    def prompts_dir(self) -> str:
+        """Where constant prompts wait for their templates: beside the sockets."""
+        return str(Path(self.control_socket).with_name("p"))
+
+    @property
     def log_path(self) -> Path:
         """The directory of logs."""
         return Path(self.log_dir or Path(self.home) / "logs")

@@ -58,6 +58,7 @@ from sits.wire._host import (
     UnitAdapter,
     UnitPrompt,
 )
+from sits.wire._prompt_file import put_prompt_aside, take_prompt_in
 from sits.wire._socket import FrameSocket, accept_nowait, listen
 from sits.wire._worker import (
     HOPS_HEADER,
@@ -153,7 +154,9 @@ __all__ = [
     "encode_frame",
     "listen",
     "own_id",
+    "put_prompt_aside",
     "send_piece",
     "serve",
+    "take_prompt_in",
     "try_id",
 ]

@@ -59,10 +59,12 @@ class UnitPrompt(msgspec.Struct, frozen=True):
     Attributes:
         system: the unit's system prompt.
         template: its prompt template for `/iu/NAME/v1/query`.
+        file: where both are instead, on their way to a template (`put_prompt_aside`).
     """
 
     system: str | None = None
     template: str | None = None
+    file: str = ""
 
 
 class UnitAdapter(msgspec.Struct, frozen=True):

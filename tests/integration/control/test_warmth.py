@@ -12,6 +12,7 @@ from sits.wire import (
     StopHost,
     TeachPrefix,
     UnitPrompt,
+    take_prompt_in,
 )
 from tests.integration.control.fakes import Platform
 
@@ -49,9 +50,11 @@ async def until_phase(running: Platform, phase: str) -> None:
 async def test_a_template_is_taught_its_units_prompt(running: Platform) -> None:
     await running.deploy(prompt={"system": "Be brief."})
     await running.record.until(lambda: bool(running.record.of(TeachPrefix)))
-    assert running.record.of(TeachPrefix) == [
-        TeachPrefix("default", "chat", UnitPrompt("Be brief.", None))
-    ]
+    (lesson,) = running.record.of(TeachPrefix)
+    assert (lesson.tenant, lesson.unit) == ("default", "chat")
+    # The words wait in a file, so that the host, which forks for other tenants, never has them.
+    assert (lesson.prompt.system, lesson.prompt.template) == (None, None)
+    assert take_prompt_in(lesson.prompt) == UnitPrompt("Be brief.", None)
 
 
 async def test_what_hosts_measure_decides_what_goes_when_memory_is_short(

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,34 @@ def test_it_says_tokenizes_and_answers_the_same(kept: dict[Any, Any]) -> None:
     assert answer(bare, schema) == answer(whole, schema)
     bare.close()
     whole.close()
+
+
+def write_embedding_model(path: Path) -> None:
+    """Write SmolLM2 with a pooling in its header, by which it makes vectors."""
+    data = Path(smollm2_path()).read_bytes()
+    count = int.from_bytes(data[16:24], "little")
+
+    def text(words: str) -> bytes:
+        return struct.pack("<Q", len(words)) + words.encode()
+
+    mean = text("llama.pooling_type") + struct.pack("<II", 4, 1)
+    filler = text("x") + struct.pack("<I", 8) + text("y" * 9)
+    added = mean + filler
+    assert len(added) % 32 == 0  # tensors stay where their alignment has them
+    path.write_bytes(data[:16] + struct.pack("<Q", count + 2) + added + data[24:])
+
+
+def test_a_model_that_makes_vectors_is_not_kept(kept: dict[Any, Any], tmp_path: Path) -> None:
+    path = tmp_path / "vectors.gguf"
+    write_embedding_model(path)
+    whole = llamacpp.load(str(path))
+    assert whole.info.embedding is not None
+    whole.close()
+    llamacpp.remember(str(path))
+    assert not kept
+    again = llamacpp.load(str(path))
+    assert again.info == whole.info
+    again.close()
 
 
 def test_a_file_that_has_changed_is_read_anew(kept: dict[Any, Any], tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ async def test_a_link_that_ends_after_its_host_is_no_loss_of_the_next_host_of_th
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World()
-    links = _links.Links(world, SystemClock(), lambda: None)
+    links = _links.Links(world, SystemClock(), lambda: None, "/nowhere")
 
     async def connect(_path: str, _types: Any) -> Any:
         world.hosts["h"] = TrackedHost("h")  # asked for again already
@@ -73,7 +73,7 @@ async def test_a_host_that_is_down_before_its_link_was_opened_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World()
-    links = _links.Links(world, SystemClock(), lambda: None)
+    links = _links.Links(world, SystemClock(), lambda: None, "/nowhere")
 
     async def connect(_path: str, _types: Any) -> Any:
         await anyio.sleep_forever()

@@ -14,8 +14,9 @@ import os
 from dataclasses import replace
 from typing import Any
 
-from sits.runtime.engine._errors import EngineError
+from sits.runtime.engine._errors import EngineError, ModelLoadError
 from sits.runtime.engine._interface import EmbeddingInfo, ModelInfo
+from sits.runtime.engine._llama_embedding import read_embedding_info
 from sits.runtime.engine._llama_native import native
 from sits.runtime.engine._llama_special import read_special_texts
 
@@ -146,9 +147,19 @@ def remember(path: str) -> None:
     model = native.llama_model_load_from_file(os.fsencode(path), params)
     if not model:
         return
+    if _makes_vectors(model, path):
+        native.llama_model_free(model)
+        return
     _kept[key] = model, LlamaVocabulary(model, None)
     while len(_kept) > _MOST:
         native.llama_model_free(_kept.pop(next(iter(_kept)))[0])
+
+
+def _makes_vectors(model: Any, path: str) -> bool:
+    try:
+        return read_embedding_info(model, path) is not None
+    except ModelLoadError:
+        return True  # or scores: it is another file than the one that was loaded
 
 
 def load_bare(path: str, vocabulary: LlamaVocabulary) -> Any:

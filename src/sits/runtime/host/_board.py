@@ -68,9 +68,13 @@ class Board:
         raise EngineError(f"all {_SEATS} workers that a machine may have are there; stop some")
 
     def awake(self) -> int:
-        """Return how many workers have something to do."""
-        found = range(_AWAKE_AT, len(self._map), _SEAT_BYTES)
-        return sum(_AWAKE.unpack_from(self._map, at)[0] for at in found)
+        """Return how many workers have something to do; not those whose template was killed."""
+        owners = (
+            _OWNER.unpack_from(self._map, at)[0]
+            for at in range(0, len(self._map), _SEAT_BYTES)
+            if _AWAKE.unpack_from(self._map, at + _AWAKE_AT)[0]
+        )
+        return sum(map(_lives, owners))
 
     def close(self) -> None:
         """Close the file. Seats are given back before."""

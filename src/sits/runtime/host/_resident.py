@@ -24,6 +24,7 @@ from sits.wire import (
     TemplateClosed,
     TemplateReady,
     Tier,
+    take_prompt_in,
 )
 
 
@@ -73,10 +74,12 @@ class ResidentHost:
 
     def teach_prefix(self, order: TeachPrefix) -> None:
         """See `Instances.teach_prefix`. Each instance's pool learns from its first request."""
+        take_prompt_in(order.prompt)
         self._announce(PrefixTaught(order.tenant, order.unit, 0))
 
     def start_instance(self, order: StartInstance) -> None:
         """See `Instances.start_instance`."""
+        take_prompt_in(order.prompt)
         if order.instance in self._residents:
             return
         tier = Tier.WARM if order.tenant in self._tenants else Tier.COOL

@@ -13,6 +13,9 @@ import os
 import socket
 import time
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
 
 from sits._errors import SitsError
 from sits._process import set_process_name
@@ -33,12 +36,14 @@ from sits.wire import (
     InstanceGone,
     InstanceReady,
     PrefixTaught,
+    StartInstance,
     StopInstance,
     TeachPrefix,
     TemplateFailed,
     TemplateReady,
     Tier,
     UnitAdapter,
+    take_prompt_in,
 )
 
 # How long after its drain a worker may take to end by itself.
@@ -137,9 +142,9 @@ class _Template:
         self._up.flush_nowait()
         for order in self._up.receive_nowait():
             if isinstance(order, StartWorker):
-                self._start(order)
+                self._start(StartWorker(_with_words(order.order), order.tier))
             elif isinstance(order, TeachPrefix):
-                self._lessons.add(order)
+                self._lessons.add(_with_words(order))
             else:
                 self._stop(order)
 
@@ -277,3 +282,10 @@ class _Template:
         self._up.send_nowait(event)
         if not self._up.closed:
             self._reactor.want_write(self._up, self._up.wants_write)
+
+
+_O = TypeVar("_O", StartInstance, TeachPrefix)
+
+
+def _with_words(order: _O) -> _O:
+    return msgspec.structs.replace(order, prompt=take_prompt_in(order.prompt))

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from sits.bench import BenchError, median_of
-from sits.bench import _cold_start as cold
+from sits.bench import _starts as starts
 from sits.bench._client import Answer, Ask
 from sits.bench._platform import BenchPlatform
 from sits.bench._stats import best_of, p99_of
@@ -46,18 +46,18 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[FakePlatform]:
         answer.take(head.encode() + b"%x\r\n%s\r\n0\r\n\r\n" % (len(event), event), 1.05)
         return answer
 
-    monkeypatch.setattr(cold, "ask", ask)
+    monkeypatch.setattr(starts, "ask", ask)
     monkeypatch.setattr("time.sleep", lambda _: None)
     return platforms
 
 
 def make_case(
     answers: list[FakePlatform], tier: str, tiers: Iterator[str], **looks: int
-) -> tuple[cold._Case, FakePlatform]:
+) -> tuple[starts.StartCase, FakePlatform]:
     fake = FakePlatform(looks, tiers)
     answers.append(fake)
     platform = cast(BenchPlatform, fake)
-    return cold._Case(f"{tier}_20", tier, "", 3, platform, random.Random(1)), fake
+    return starts.StartCase(f"{tier}_20", tier, "", 3, platform, random.Random(1)), fake
 
 
 def test_a_start_waits_until_nothing_of_it_is_there(answers: list[FakePlatform]) -> None:
@@ -97,7 +97,7 @@ def test_what_does_not_end_is_an_error(
 def test_the_ratio_is_of_the_peer_that_is_the_fastest_in_all() -> None:
     # The other one is faster once, in the second round.
     theirs = [{"a": 400.0, "b": 900.0}, {"a": 400.0, "b": 300.0}, {"a": 600.0, "b": 900.0}]
-    found = cold._ratio([[90.0, 100.0, 500.0], [50.0], [100.0]], theirs)
+    found = starts.ratio_to_fastest([[90.0, 100.0, 500.0], [50.0], [100.0]], theirs)
     assert found.own == (4.0, 8.0, 6.0)
     assert median_of(found.own).value == 6.0
 
