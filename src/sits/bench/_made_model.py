@@ -75,8 +75,8 @@ def make_model(source: Path, target: Path, form: ModelForm, seed: int) -> int:
         BenchError: there is no room for it, or the source has no such tokenizer.
         OSError: a file cannot be read or written.
     """
-    with source.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as read:
-        tokenizer = _Tokenizer(read, str(source))
+    with source.open("rb") as read, mmap.mmap(read.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+        tokenizer = _Tokenizer(mapped, str(source))
     tokens = tokenizer.tokens
     tensors = dict(_tensors(form, len(tokens)))
     needed = sum(_size_bytes(shape) for shape in tensors.values()) + _SPARE_BYTES
@@ -88,13 +88,13 @@ def make_model(source: Path, target: Path, form: ModelForm, seed: int) -> int:
         )
     head = _head(form, tokenizer, tensors)
     dice = random.Random(seed)  # noqa: S311 - weights, no secret
-    with target.open("wb") as stream:
-        stream.write(head + bytes(-len(head) % _ALIGNMENT))
+    with target.open("wb") as write:
+        write.write(head + bytes(-len(head) % _ALIGNMENT))
         for name, shape in tensors.items():
             data = _weights(dice, shape)
             if name == "token_embd.weight":
                 _silence(data, tokens, shape[0])
-            stream.write(data + bytes(-len(data) % _ALIGNMENT))
+            write.write(data + bytes(-len(data) % _ALIGNMENT))
     return sum(math.prod(shape) for shape in tensors.values())
 
 

@@ -2,7 +2,8 @@
 
 A prompt goes in by 64 tokens on one thread, as in a worker, and a step decodes one token of each
 of 8 sequences. Token ids are made up: time does not depend on them. The best of a few rounds is
-taken, since a busy machine only ever adds time.
+taken, since a busy machine only ever adds time; of a large model there is one, and not all of it
+(`_sampling`).
 """
 
 import os
@@ -15,6 +16,7 @@ import llama_cpp.llama_cpp as native
 
 from sits.models import ModelError, ModelKind
 from sits.runtime.prepare._log import last_words, start_log
+from sits.runtime.prepare._sampling import time_prompt, time_steps
 
 _SEQUENCES = 8
 _CONTEXT = 1024
@@ -56,10 +58,9 @@ def time_model(
             timer = _Timer(model, context, path.name, encoder=encoder)
             limit = min(prompt_tokens, native.llama_model_n_ctx_train(model), _CONTEXT // 2)
             if encoder:
-                return min(timer.prompt([limit]) for _ in range(_ROUNDS)), 0.0
+                return timer.prompt_ms([limit]), 0.0
             pieces = [min(_BATCH, limit - at) for at in range(0, limit, _BATCH)]
-            prompt_ms = min(timer.prompt(pieces) for _ in range(_ROUNDS))
-            return prompt_ms, timer.steps(steps)
+            return timer.prompt_ms(pieces), timer.step_ms(steps)
         finally:
             native.llama_free(context)
     finally:
@@ -89,26 +90,27 @@ class _Timer:
         self._memory = native.llama_get_memory(context)
         self._has_decoder = native.llama_model_has_decoder(model)
 
-    def prompt(self, pieces: Sequence[int]) -> float:
+    def prompt_ms(self, pieces: Sequence[int]) -> float:
         """Return the milliseconds that one sequence's pieces take, from an empty memory."""
-        self._clear()
-        begin = time.perf_counter()
-        start = 0
-        for piece in pieces:
-            self._run([(start + offset, 0) for offset in range(piece)], self._encoder)
-            start += piece
-        return (time.perf_counter() - begin) * 1000
+        best_s = float("inf")
+        for _ in range(_ROUNDS):
+            self._clear()
+            took_s, more = time_prompt(pieces, self._piece, time.perf_counter)
+            best_s = min(best_s, took_s)
+            if not more:
+                break
+        return best_s * 1000
 
-    def steps(self, count: int) -> float:
+    def step_ms(self, count: int) -> float:
         """Return the milliseconds of the fastest step that decodes a token of each sequence."""
         self._clear()
-        best = float("inf")
-        for position in range(count + 1):
-            begin = time.perf_counter()
-            self._run([(position, sequence) for sequence in range(_SEQUENCES)], True)
-            if position > 0:  # the first also takes what the next ones find taken
-                best = min(best, (time.perf_counter() - begin) * 1000)
-        return best
+        return time_steps(count, self._step, time.perf_counter) * 1000
+
+    def _piece(self, start: int, tokens: int) -> None:
+        self._run([(start + offset, 0) for offset in range(tokens)], self._encoder)
+
+    def _step(self, position: int) -> None:
+        self._run([(position, sequence) for sequence in range(_SEQUENCES)], True)
 
     def _clear(self) -> None:
         if self._memory:  # an encoder has none
