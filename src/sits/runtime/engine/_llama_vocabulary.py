@@ -132,8 +132,8 @@ def remembered(path: str) -> LlamaVocabulary | None:
     return found[1] if found else None
 
 
-def remember(path: str) -> None:
-    """Keep a file's vocabulary in this process, and so in all its forks.
+def remember(path: str) -> LlamaVocabulary | None:
+    """Keep a file's vocabulary in this process, and so in all its forks; return it.
 
     Only of a model that was loaded before, since the library ends a process over some broken
     files. A model that makes vectors is left out: its weights need its vocabulary beside them.
@@ -141,18 +141,20 @@ def remember(path: str) -> None:
     key = file_key(path)
     if key in _kept:
         _kept[key] = _kept.pop(key)
-        return
+        return _kept[key][1]
     params = native.llama_model_default_params()
     params.vocab_only = True
     model = native.llama_model_load_from_file(os.fsencode(path), params)
     if not model:
-        return
+        return None
     if _makes_vectors(model, path):
         native.llama_model_free(model)
-        return
-    _kept[key] = model, LlamaVocabulary(model, None)
+        return None
+    vocabulary = LlamaVocabulary(model, None)
+    _kept[key] = model, vocabulary
     while len(_kept) > _MOST:
         native.llama_model_free(_kept.pop(next(iter(_kept)))[0])
+    return vocabulary
 
 
 def _makes_vectors(model: Any, path: str) -> bool:

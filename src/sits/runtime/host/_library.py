@@ -1,6 +1,6 @@
 """The library host: the engine's library imported, no weights; model hosts are forked from it.
 
-Of models that were served before it keeps the vocabularies.
+Of models that were served before it keeps the vocabularies and the compiled chat templates.
 
     python -m sits.runtime.host._library '<json LibrarySettings>'     by exec, from the node
 
@@ -25,6 +25,7 @@ import msgspec
 
 from sits._errors import SitsError
 from sits.observe import run_service
+from sits.runtime.batch import compile_template
 from sits.runtime.engine import LLAMACPP
 from sits.runtime.host._fork import fork_child, reap
 from sits.runtime.host._main import run as run_host
@@ -94,12 +95,17 @@ def import_engine(factory: str) -> None:
 
 
 def remember(factory: str, model_path: str) -> None:
-    """Keep what hosts of a model need beside its weights, where its engine can."""
+    """Keep what hosts of a model need beside its weights, where its engine can.
+
+    Its chat template is compiled, too: a host of it has done that before, within its limits.
+    """
     module = sys.modules.get(factory.partition(":")[0])
     keep = getattr(module, "remember", None)
     if keep is not None:
         try:
-            keep(model_path)
+            vocabulary = keep(model_path)
+            if vocabulary is not None:
+                compile_template(vocabulary)
         except OSError as error:
             _log.info("%s is not remembered: %s", model_path, error)
 

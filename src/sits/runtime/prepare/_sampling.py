@@ -24,7 +24,7 @@ def time_prompt(
     Returns:
         Seconds that all pieces take, or would, and whether there was time left.
     """
-    began_s, done = clock(), 0
+    began_s, done, took_s = clock(), 0, 0.0
     for piece in pieces:
         run(done, piece)
         done += piece
